@@ -28,8 +28,6 @@
 #define LOG_TRY_NS (3 * EG_NSEC_PER_SEC)
 #define HOST_QUIET_US 50000 /* addresses come and go in bursts */
 
-struct np_build_hooks np_build_hooks;
-
 void np_build_tell(struct np_build *b, uint16_t type, uint64_t cookie,
 		   const void *body, size_t len, int fd)
 {

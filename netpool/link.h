@@ -31,7 +31,8 @@ struct np_link {
 
 struct np_veth {
 	const char *name, *peer_name;
-	uint32_t index, peer_index; /* 0: the kernel's choice */
+	/* 0: the kernel's choice; it ignores peer_index without index. */
+	uint32_t index, peer_index;
 	const uint8_t *mac, *peer_mac;
 	int peer_ns; /* the peer is born there */
 	uint32_t mtu;
