@@ -24,10 +24,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BUILD_TURN 4	/* slots built before other commands are heard */
-#define SCRAP_TURN 64	/* links deleted together: 20 ms of rtnl */
-#define WATCH_TURN 16	/* slots looked at for a tap after a restart */
-#define LINGER_US 20000 /* the kernel's own references are gone by then */
+#define BUILD_TURN 4  /* slots built before other commands are heard */
+#define SCRAP_TURN 64 /* links deleted together: 20 ms of rtnl */
+#define WATCH_TURN 16 /* slots looked at for a tap after a restart */
+/*
+ * A closed socket lets go of its namespace after an RCU grace period, some
+ * 10 ms, under load more: that is not somebody holding it.
+ */
+#define LINGER_US 20000
+#define LINGER_TRIES 5
 
 static void work_kick(struct np_build *b)
 {
@@ -560,6 +565,7 @@ static void scrap_gate(struct np_gate *g)
 		if (!e)
 			e = let_go(s, &err);
 		if (!e && s->ref.bytes && np_netns_lives(&s->ref, b->w.home)) {
+			s->tries = LINGER_TRIES;
 			list_add(b, &b->linger, slot[i]);
 			eg_timer_set(b->linger_timer, LINGER_US);
 			continue;
@@ -568,17 +574,29 @@ static void scrap_gate(struct np_gate *g)
 	}
 }
 
-/* The kernel drops a socket's hold on its namespace a little later. */
-static void on_linger(void *arg)
+/* Look at those whose namespace was still there; @last: for good. */
+static void linger_check(struct np_build *b, bool last)
 {
-	struct np_build *b = arg;
+	struct np_list again = {.first = NP_NO_SLOT};
 	uint32_t slot;
 
 	while ((slot = list_take(b, &b->linger)) != NP_NO_SLOT) {
 		struct np_slot *s = &b->slot[slot];
+		bool lives = np_netns_lives(&s->ref, b->w.home);
 
-		scrap_done(s, 0, np_netns_lives(&s->ref, b->w.home), NULL);
+		if (!lives || last || !--s->tries)
+			scrap_done(s, 0, lives, NULL);
+		else
+			list_add(b, &again, slot);
 	}
+	b->linger = again;
+	if (again.first != NP_NO_SLOT)
+		eg_timer_set(b->linger_timer, LINGER_US);
+}
+
+static void on_linger(void *arg)
+{
+	linger_check(arg, false);
 }
 
 /* A piece of the first gateway that has any. Return: is there more? */
@@ -685,7 +703,7 @@ void np_slots_scan(struct np_build *b, uint64_t cookie)
 	/* What is on its way out must not be reported as there. */
 	while (scrap_some(b))
 		;
-	on_linger(b);
+	linger_check(b, true);
 	scan_dir(b);
 	for (uint32_t i = 0; i < b->conf->slots; i++) {
 		struct np_slot *s = &b->slot[i];

@@ -30,6 +30,7 @@ struct np_slot {
 	bool carrier;	  /* of the gateway's end */
 	bool tap_carrier; /* of the tap */
 	bool gone;	  /* that its link has gone has been told */
+	uint8_t tries;	  /* looks left before it counts as lingering */
 	int ns;
 	int tap_fd; /* monitor inside, -1: no tap */
 	struct eg_io *tap_io;
