@@ -322,6 +322,8 @@ static void build_on_fd(struct eg_role_ctx *ctx, enum eg_fd_kind kind,
 {
 	struct np_build *b = ctx->priv;
 
+	if (!b)
+		return;
 	if (kind == EG_FD_SLOT) {
 		np_slots_held(b, index, fd);
 	} else if (kind == EG_FD_GATEWAY && index < b->conf->gateways &&
@@ -354,7 +356,7 @@ static void build_on_peer(struct eg_role_ctx *ctx, enum eg_role peer)
 {
 	struct np_build *b = ctx->priv;
 
-	if (peer != EG_ROLE_MAIN)
+	if (peer != EG_ROLE_MAIN || !b)
 		return;
 	np_slots_new_main(b);
 	for (uint32_t i = 0; i < b->conf->gateways; i++)
@@ -368,7 +370,7 @@ static void build_on_msg(struct eg_role_ctx *ctx, enum eg_role from,
 	struct np_build *b = ctx->priv;
 	const struct eg_mb_gateway *g = m->body;
 
-	if (from != EG_ROLE_MAIN)
+	if (from != EG_ROLE_MAIN || !b) /* !b: stopped */
 		return;
 	switch (m->type) {
 	case EG_MB_GATEWAY:
@@ -404,6 +406,28 @@ static void build_on_msg(struct eg_role_ctx *ctx, enum eg_role from,
 	}
 }
 
+static void build_stop(struct eg_role_ctx *ctx)
+{
+	struct np_build *b = ctx->priv;
+
+	if (!b)
+		return;
+	ctx->priv = NULL;
+	np_slots_free(b);
+	for (uint32_t i = 0; i < EG_GATEWAYS_MAX; i++) {
+		eg_io_free(b->gate[i].io);
+		np_gateway_close(&b->gate[i].gw);
+	}
+	eg_io_free(b->host_io);
+	eg_timer_free(b->host_quiet);
+	eg_timer_free(b->retry);
+	eg_close_p(&b->host_fd);
+	np_ct_close(b->ct);
+	np_rtnl_close(b->w.rtnl);
+	eg_close_p(&b->w.home);
+	free(b);
+}
+
 const struct eg_role_ops np_build_ops = {
 	.role = EG_ROLE_BUILD,
 	.open = build_open,
@@ -412,4 +436,5 @@ const struct eg_role_ops np_build_ops = {
 	.on_peer = build_on_peer,
 	.on_go = build_on_go,
 	.on_msg = build_on_msg,
+	.stop = build_stop,
 };

@@ -759,3 +759,15 @@ int np_slots_init(struct np_build *b, struct eg_err *err)
 	b->rewatch = NP_NO_SLOT;
 	return 0;
 }
+
+/* The kernel's objects stay; only this process lets go. */
+void np_slots_free(struct np_build *b)
+{
+	for (uint32_t i = 0; b->slot && i < b->conf->slots; i++) {
+		tap_unwatch(&b->slot[i]);
+		eg_close_p(&b->slot[i].ns);
+	}
+	eg_timer_free(b->work);
+	eg_timer_free(b->linger_timer);
+	free(b->slot);
+}

@@ -95,6 +95,7 @@ void np_build_tell(struct np_build *b, uint16_t type, uint64_t cookie,
 
 /* build_slot.c */
 int np_slots_init(struct np_build *b, struct eg_err *err);
+void np_slots_free(struct np_build *b);
 /* np_slots_held() - an idle slot's namespace comes back; *fd is taken. */
 void np_slots_held(struct np_build *b, uint32_t slot, int *fd);
 /* np_slots_new_main() - what the last main had asked for is forgotten. */

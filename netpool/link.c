@@ -97,6 +97,16 @@ void np_link_veth(struct np_rtnl *r, const struct np_veth *v)
 	nest_end(m, info);
 }
 
+/* Without IPv6 in the kernel its settings would be refused. */
+static bool have_ipv6(void)
+{
+	static int have = -1;
+
+	if (have < 0)
+		have = !access("/proc/sys/net/ipv6", F_OK);
+	return have;
+}
+
 static void put_spec(struct np_rtnl *r, struct nl_msg *m,
 		     const struct np_link_change *c)
 {
@@ -111,7 +121,7 @@ static void put_spec(struct np_rtnl *r, struct nl_msg *m,
 		nest_end(m, conf);
 		nest_end(m, af);
 	}
-	if (c->no_ipv6_addr) {
+	if (c->no_ipv6_addr && have_ipv6()) {
 		af = nest(r, m, AF_INET6);
 		put(r, m, IFLA_INET6_ADDR_GEN_MODE, &none, sizeof(none));
 		nest_end(m, af);
@@ -141,7 +151,7 @@ void np_link_change(struct np_rtnl *r, uint32_t index,
 		put_u32(r, m, IFLA_MTU, c->mtu);
 	if (c->group)
 		put_u32(r, m, IFLA_GROUP, c->group);
-	if (c->ninet || c->no_ipv6_addr)
+	if (c->ninet || (c->no_ipv6_addr && have_ipv6()))
 		put_spec(r, m, c);
 }
 

@@ -49,7 +49,8 @@ void nsw_conf(struct eg_conf *c, uint32_t slots, uint32_t per)
 	(void)snprintf(c->netns, sizeof(c->netns), "/run/netns");
 }
 
-static int run(char *out, size_t cap, int ns, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static int
+run(char *out, size_t cap, int ns, const char *fmt, va_list ap)
 {
 	char cmd[1024];
 	int p[2], status = -1;

@@ -120,8 +120,11 @@ static void wait_for(enum eg_msg_type type, unsigned int n)
 
 static void say(enum eg_msg_type type, const void *body, size_t len)
 {
-	struct eg_msg m = {
-		.type = type, .cookie = 1, .body = body, .len = len, .fd = -1};
+	struct eg_msg m = {.type = (uint16_t)type,
+			   .cookie = 1,
+			   .body = body,
+			   .len = len,
+			   .fd = -1};
 
 	memset(&told, 0, sizeof(told));
 	np_build_ops.on_msg(&ctx, EG_ROLE_MAIN, &m);
@@ -134,11 +137,19 @@ static void say_slot(enum eg_msg_type type, uint32_t slot, uint64_t gen)
 	say(type, &m, sizeof(m));
 }
 
+/* As far as the kernel sees it, the process has died. */
+static void stop(void)
+{
+	np_build_ops.stop(&ctx);
+	eg_loop_free(ctx.loop);
+	memset(&ctx, 0, sizeof(ctx));
+}
+
 static void start(void)
 {
 	struct eg_err err = {0};
 
-	memset(&ctx, 0, sizeof(ctx));
+	stop();
 	ctx.ops = &np_build_ops;
 	ctx.conf = &conf;
 	assert_int_equal(eg_loop_new(&ctx.loop), 0);
@@ -418,11 +429,14 @@ int main(void)
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_killed),
 	};
+	int r;
 
 	if (nsw_enter("build_test"))
 		return 0;
 	nsw_conf(&conf, SLOTS, 256);
 	memset(held, 0xff, sizeof(held));
 	np_build_hooks.slot_nat = slot_nat;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	r = cmocka_run_group_tests(tests, NULL, NULL);
+	stop();
+	return r;
 }
