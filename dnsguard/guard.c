@@ -1371,6 +1371,11 @@ int64_t dg_guard_next(const struct dg_guard *g)
 	return next;
 }
 
+bool dg_guard_busy(const struct dg_guard *g)
+{
+	return g->oldest != NONE || g->flights;
+}
+
 struct dg_up *dg_guard_up(struct dg_guard *g)
 {
 	return g->up;

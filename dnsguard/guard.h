@@ -82,6 +82,8 @@ void dg_guard_time(struct dg_guard *g, int64_t now, int64_t wall);
 void dg_guard_tick(struct dg_guard *g);
 /* dg_guard_next() - when the next is due, INT64_MAX: none. */
 int64_t dg_guard_next(const struct dg_guard *g);
+/* dg_guard_busy() - is anything in progress that a tick may be due for? */
+bool dg_guard_busy(const struct dg_guard *g);
 
 /* The upstream engine, for the sockets' events. */
 struct dg_up *dg_guard_up(struct dg_guard *g);
