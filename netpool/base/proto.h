@@ -567,6 +567,16 @@ struct eg_am_stats {
 	uint64_t generation;
 	uint64_t packet_logged[EG_REASONS];
 	uint64_t dns_logged[EG_REASONS];
+	/*
+	 * What the kernel's counters do not have: frames that are not IPv4
+	 * are counted by audit (reasons neighbour, ipv6, ethertype; `lost` is
+	 * unused). Layer packet, to be added to the kernel's.
+	 */
+	struct eg_reason_counts frame[EG_REASONS];
+	/* of the whole gateway since audit started: records the kernel could
+	 * not deliver (sequence gaps), frames its socket dropped, records
+	 * whose lease was sealed already */
+	uint64_t gw_gap, gw_frames_lost, gw_unattributed;
 };
 
 struct eg_am_sealed {
@@ -576,6 +586,7 @@ struct eg_am_sealed {
 	uint64_t packet_logged[EG_REASONS];
 	uint64_t dns_logged[EG_REASONS];
 	uint8_t manifest[EG_DIGEST];
+	struct eg_reason_counts frame[EG_REASONS]; /* as in eg_am_stats */
 };
 
 struct eg_am_first {
