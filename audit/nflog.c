@@ -237,7 +237,11 @@ static void packet_msg(struct au_nflog *n, const struct nlmsghdr *h)
 		n->malformed++;
 		return;
 	}
-	mnl_attr_for_each(a, h, sizeof(struct nfgenmsg)) take_attr(a, &p);
+	for (a = mnl_nlmsg_get_payload_offset(h, sizeof(struct nfgenmsg));
+	     mnl_attr_ok(a, (int)((const char *)mnl_nlmsg_get_payload_tail(h) -
+				  (const char *)a));
+	     a = mnl_attr_next(a))
+		take_attr(a, &p);
 	if (p.has_seq)
 		follow(n, p.seq);
 	if (!p.payload) {
