@@ -66,7 +66,7 @@ struct au_files {
  */
 static int open_below(int dirfd, const char *path, int flags, int mode)
 {
-	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
+	struct open_how how = {.flags = (uint32_t)(flags | O_CLOEXEC),
 			       .mode = (uint32_t)mode,
 			       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 					  RESOLVE_NO_MAGICLINKS};
@@ -154,11 +154,6 @@ int au_files_read(const struct au_files *f, const char *dir, const char *name)
 int au_files_dirfd(const struct au_files *f)
 {
 	return f->dirfd;
-}
-
-struct au_state *au_files_state(struct au_files *f)
-{
-	return &f->state;
 }
 
 const char *au_pcap_name(uint32_t no, char buf[AU_PCAP_NAME])
@@ -569,6 +564,12 @@ static int state_ready(struct au_files *f)
 		f->state_open = !r;
 	}
 	return r;
+}
+
+struct au_state *au_files_state(struct au_files *f)
+{
+	(void)state_ready(f); /* if not, its descriptor is -1 */
+	return &f->state;
 }
 
 int au_log_flush(struct au_files *f, struct au_log *log)

@@ -36,7 +36,8 @@
 #define AU_PCAP_RECORD 16
 
 #define AU_JSONL "denials.jsonl"
-#define AU_PCAP_NAME 24 /* "denials-4294967295.pcap" and NUL */
+#define AU_PHASES "phases.jsonl" /* changes of policy and phase, if any */
+#define AU_PCAP_NAME 24		 /* "denials-4294967295.pcap" and NUL */
 
 struct au_files;
 struct au_out;
