@@ -4,6 +4,7 @@
  */
 #include "audit/files.h"
 #include "audit/recover.h"
+#include "netpool/base/digest.h"
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
 
@@ -450,7 +451,12 @@ void au_log_put(struct au_files *f, struct au_log *log, enum au_layer layer,
 	l->pcap_end = o->pcap_tail;
 }
 
-/* Packets first; what could not be written stays at the buffer's front. */
+/*
+ * flush_pcap() - packets first, all of the buffer or none of it
+ *
+ * A short write is taken back, so that readers find whole records while the
+ * disk is full; where that fails too, the next attempt overwrites it.
+ */
 static int flush_pcap(struct au_out *o)
 {
 	struct au_log *log = o->log;
@@ -458,19 +464,21 @@ static int flush_pcap(struct au_out *o)
 	int r = 0;
 
 	while (done < o->pcap_len && !r) {
-		ssize_t n = pwrite(o->pcap_fd, o->pcap + done,
-				   o->pcap_len - done, (off_t)log->pcap_size);
+		ssize_t n = pwrite(o->pcap_fd, o->pcap + done, o->pcap_len - done,
+				   (off_t)(log->pcap_size + done));
 
-		if (n > 0) {
+		if (n > 0)
 			done += (size_t)n;
-			log->pcap_size += (uint64_t)n;
-		} else if (!n || errno != EINTR) {
+		else if (!n || errno != EINTR)
 			r = n ? -errno : -ENOSPC;
-		}
 	}
-	o->pcap_len -= done;
-	memmove(o->pcap, o->pcap + done, o->pcap_len);
-	return r;
+	if (r) {
+		(void)!ftruncate(o->pcap_fd, (off_t)log->pcap_size);
+		return r;
+	}
+	log->pcap_size += done;
+	o->pcap_len = 0;
+	return 0;
 }
 
 /* Put head and number in front of each line; ends[] are the lines' ends. */
@@ -627,8 +635,8 @@ static void make_head(struct au_files *f)
 	int n = snprintf(
 		f->head_text, sizeof(f->head_text),
 		"{\"v\":1,\"kind\":\"denial\",\"host_id\":\"%s\",\"boot_id\":\"%s\",\"hseq\":",
-		eg_hex(f->conf->host_id, 16, host),
-		eg_hex(f->conf->boot_id, 16, boot));
+		eg_hex(host, f->conf->host_id, 16),
+		eg_hex(boot, f->conf->boot_id, 16));
 
 	f->head_len = (size_t)n;
 }

@@ -3,6 +3,7 @@
  * egressd: what audit knows of each lease (see lease.h)
  */
 #include "audit/lease.h"
+#include "netpool/base/digest.h"
 #include "netpool/base/jsonw.h"
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
@@ -174,10 +175,10 @@ static char *make_labels(const struct eg_lease_req *q, char *buf, size_t cap)
 
 static char *make_phase(const struct au_span *s)
 {
-	char buf[4096], digest[8 + EG_HEX32_TEXT] = "sha256:";
+	char buf[4096], digest[8 + EG_SHA256_HEX] = "sha256:";
 	struct eg_jsonw w;
 
-	(void)eg_hex(s->digest, EG_DIGEST, digest + 7);
+	(void)eg_hex(digest + 7, s->digest, EG_DIGEST);
 	eg_jsonw_init(&w, buf, sizeof(buf));
 	eg_jsonw_object(&w, NULL);
 	eg_jsonw_str(&w, "phase", s->phase);

@@ -55,7 +55,7 @@ struct au_lease {
 	int64_t created_ns;
 	bool report, drop, probe;
 	bool ending;		     /* main has said END */
-	bool capped_said; /* so that it is said once */
+	bool capped_said;	     /* so that it is said once */
 	bool sealed;		     /* found sealed after a restart */
 	uint8_t manifest[EG_DIGEST]; /* then */
 	char *who;		     /* members "lease" to "tenant" */

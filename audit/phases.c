@@ -3,6 +3,7 @@
  * egressd: which policy and phase was in force when (see phases.h)
  */
 #include "audit/phases.h"
+#include "netpool/base/digest.h"
 #include "netpool/base/jsonw.h"
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
@@ -19,7 +20,7 @@
 
 static long span_line(const struct au_span *s, char *buf, size_t cap)
 {
-	char digest[EG_HEX32_TEXT];
+	char digest[EG_SHA256_HEX];
 	struct eg_jsonw w;
 	long n;
 
@@ -28,7 +29,7 @@ static long span_line(const struct au_span *s, char *buf, size_t cap)
 	eg_jsonw_u64(&w, "v", 1);
 	eg_jsonw_str(&w, "kind", "policy");
 	eg_jsonw_i64(&w, "from_ns", s->from_ns);
-	eg_jsonw_str(&w, "policy", eg_hex(s->digest, EG_DIGEST, digest));
+	eg_jsonw_str(&w, "policy", eg_hex(digest, s->digest, EG_DIGEST));
 	eg_jsonw_str(&w, "phase", s->phase);
 	eg_jsonw_end(&w);
 	n = eg_jsonw_done(&w);

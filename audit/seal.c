@@ -4,13 +4,13 @@
  */
 #include "audit/seal.h"
 #include "audit/record.h"
+#include "netpool/base/digest.h"
 #include "netpool/base/jsonw.h"
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@
 #define LINE_MAX_CHAIN 1024
 #define FIND_BYTES (1 << 20)
 #define TMP ".manifest.tmp"
-#define DIGEST_TEXT (7 + EG_HEX32_TEXT) /* "sha256:" in front */
+#define DIGEST_TEXT (7 + EG_SHA256_HEX) /* "sha256:" in front */
 
 static const char *const cause_names[] = {
 	[EG_CAUSE_API] = "api",
@@ -45,13 +45,13 @@ struct au_seal {
 	unsigned int files;
 	uint32_t step; /* 0 jsonl, 1 phases, 1 + n the nth savefile */
 	int fd;	       /* of the file being hashed */
-	struct sha256_ctx sha;
+	struct eg_sha256 sha;
 };
 
 static const char *digest_text(const uint8_t d[EG_DIGEST], char buf[DIGEST_TEXT])
 {
 	memcpy(buf, "sha256:", 7);
-	(void)eg_hex(d, EG_DIGEST, buf + 7);
+	(void)eg_hex(buf + 7, d, EG_DIGEST);
 	return buf;
 }
 
@@ -71,15 +71,6 @@ static int digest_parse(const char *text, uint8_t ret[EG_DIGEST])
 		ret[i] = (uint8_t)((hi - hex) << 4 | (lo - hex));
 	}
 	return 0;
-}
-
-static void sha256(const void *p, size_t len, uint8_t ret[EG_DIGEST])
-{
-	struct sha256_ctx c;
-
-	sha256_init(&c);
-	sha256_update(&c, len, p);
-	sha256_digest(&c, EG_DIGEST, ret);
 }
 
 static int write_all(int fd, const char *p, size_t len, uint64_t at)
@@ -198,7 +189,7 @@ static int chain_append(struct au_seal *s, struct au_files *f, struct au_chain *
 	eg_jsonw_object(&w, NULL);
 	eg_jsonw_u64(&w, "v", 1);
 	eg_jsonw_str(&w, "kind", "seal");
-	eg_jsonw_str(&w, "host_id", eg_hex(s->facts.conf->host_id, 16, id));
+	eg_jsonw_str(&w, "host_id", eg_hex(id, s->facts.conf->host_id, 16));
 	eg_jsonw_u64(&w, "hseq", hseq);
 	eg_jsonw_u64(&w, "n", c->n + 1);
 	eg_jsonw_str(&w, "time", eg_stamp_ns(s->facts.wall_ns, stamp));
@@ -310,8 +301,8 @@ static long build(const struct au_seal *s, const struct au_chain *c,
 	eg_jsonw_object(&w, NULL);
 	eg_jsonw_u64(&w, "v", 1);
 	eg_jsonw_str(&w, "kind", "manifest");
-	eg_jsonw_str(&w, "host_id", eg_hex(s->facts.conf->host_id, 16, id));
-	eg_jsonw_str(&w, "boot_id", eg_hex(s->facts.conf->boot_id, 16, id));
+	eg_jsonw_str(&w, "host_id", eg_hex(id, s->facts.conf->host_id, 16));
+	eg_jsonw_str(&w, "boot_id", eg_hex(id, s->facts.conf->boot_id, 16));
 	eg_jsonw_u64(&w, "hseq", hseq);
 	eg_jsonw_u64(&w, "n", c->n + 1);
 	eg_jsonw_str(&w, "previous", digest_text(c->head, text));
@@ -370,7 +361,7 @@ static int finish(struct au_seal *s, struct au_files *f, struct au_chain *c,
 		r = write_manifest(f, s->lease->log.dir, buf, (size_t)n);
 	if (r)
 		return r;
-	sha256(buf, (size_t)n, digest);
+	eg_sha256(buf, (size_t)n, digest);
 	r = chain_append(s, f, c, hseq, digest);
 	if (r)
 		return r;
@@ -404,7 +395,7 @@ static bool next_file(struct au_seal *s, struct au_files *f)
 		if (s->fd < 0)
 			continue; /* a lease without denials has none */
 		sf->bytes = 0;
-		sha256_init(&s->sha);
+		eg_sha256_init(&s->sha);
 		return true;
 	}
 	return false;
@@ -425,12 +416,12 @@ static int hash_some(struct au_seal *s, size_t *bytes)
 		if (n < 0)
 			return -errno;
 		if (!n) {
-			sha256_digest(&s->sha, EG_DIGEST, sf->digest);
+			eg_sha256_done(&s->sha, sf->digest);
 			eg_close_p(&s->fd);
 			s->files++;
 			return 0;
 		}
-		sha256_update(&s->sha, (size_t)n, buf);
+		eg_sha256_add(&s->sha, buf, (size_t)n);
 		sf->bytes += (uint64_t)n;
 		*bytes -= (size_t)n;
 	}

@@ -154,6 +154,17 @@ static void packet_name(struct au_record *r, const struct au_lease *l)
 		r->detail = "pin-expired";
 }
 
+/* Its message was sent before its first packet could be: look once more. */
+static struct au_lease *packet_lease(struct au *au, uint32_t slot, uint32_t epoch)
+{
+	struct au_lease *l = au_lease_epoch(&au->leases, slot, epoch);
+
+	if (l || !epoch)
+		return l;
+	eg_chan_drain(au->ctx->peer[EG_ROLE_MAIN]);
+	return au_lease_epoch(&au->leases, slot, epoch);
+}
+
 void au_sink_packet(void *arg, const struct au_nflog_pkt *p)
 {
 	struct au_source *s = arg;
@@ -171,7 +182,7 @@ void au_sink_packet(void *arg, const struct au_nflog_pkt *p)
 	r.slot = packet_slot(au, s, p, &d);
 	packet_times(p, &r);
 	if (s->gateway != UINT32_MAX && r.slot != UINT32_MAX)
-		l = au_lease_epoch(&au->leases, r.slot, epoch);
+		l = packet_lease(au, r.slot, epoch);
 	if (l)
 		packet_name(&r, l);
 	else if (s->gateway != UINT32_MAX && epoch) {
@@ -234,6 +245,10 @@ void au_sink_frame(void *arg, const struct au_frame_in *f)
 	if (r.slot == UINT32_MAX)
 		return; /* the uplink's; the filter leaves them out */
 	l = au_lease_newest(&au->leases, r.slot);
+	if (!l) {
+		eg_chan_drain(au->ctx->peer[EG_ROLE_MAIN]);
+		l = au_lease_newest(&au->leases, r.slot);
+	}
 	r.wall_ns = cap.wall_ns = eg_wall_ns();
 	r.mono_ns = eg_boot_ns();
 	au_decode_frame(f->data, f->caplen, &d);

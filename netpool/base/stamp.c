@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: text forms of times, unique ids and digests (see stamp.h)
+ * egressd: text forms of times and unique ids (see stamp.h)
  */
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
@@ -92,16 +92,6 @@ const char *eg_stamp_date(int64_t wall_ns, char buf[EG_DATE_TEXT])
 	int64_t s = clamp_seconds(wall_ns);
 
 	*date(buf, (uint32_t)(s / SECONDS_A_DAY)) = '\0';
-	return buf;
-}
-
-const char *eg_hex(const uint8_t *data, size_t len, char *buf)
-{
-	for (size_t i = 0; i < len; i++) {
-		buf[2 * i] = hexdigit[data[i] >> 4];
-		buf[2 * i + 1] = hexdigit[data[i] & 15];
-	}
-	buf[2 * len] = '\0';
 	return buf;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * egressd: text forms of times, unique ids and digests.
+ * egressd: text forms of times and unique ids.
  *
  * Times are wall clock nanoseconds since 1970, always shown in UTC as
  * RFC 3339 says. Written by hand because records need one each and
@@ -15,16 +15,12 @@
 #define EG_STAMP_TEXT 40 /* "2026-11-30T21:04:05.123456789Z" and room */
 #define EG_DATE_TEXT 16	 /* "2026-11-30" and room */
 #define EG_UUID_TEXT 37	 /* 36 and NUL */
-#define EG_HEX32_TEXT 65 /* a SHA-256 digest */
 #define EG_HEX16_TEXT 33 /* a host or boot id */
 
 /* Times outside the years 1970..9999 are shown as the nearest of these. */
 const char *eg_stamp_ms(int64_t wall_ns, char buf[EG_STAMP_TEXT]);
 const char *eg_stamp_ns(int64_t wall_ns, char buf[EG_STAMP_TEXT]);
 const char *eg_stamp_date(int64_t wall_ns, char buf[EG_DATE_TEXT]);
-
-/* eg_hex() - lower case, terminated; @buf holds 2 * @len + 1. */
-const char *eg_hex(const uint8_t *data, size_t len, char *buf);
 
 /**
  * eg_uuid_make() - a UUIDv7 (RFC 9562 section 5.7): milliseconds, their

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: tests of time, id and digest texts.
+ * egressd: tests of time and id texts.
  */
 #include "netpool/base/loop.h"
 #include "netpool/base/stamp.h"
@@ -75,23 +75,12 @@ static void test_uuid(void **state)
 			 -EINVAL);
 }
 
-static void test_hex(void **state)
-{
-	const uint8_t d[] = {0x00, 0x7f, 0xff, 0xa5};
-	char b[16];
-
-	(void)state;
-	assert_string_equal(eg_hex(d, sizeof(d), b), "007fffa5");
-	assert_string_equal(eg_hex(d, 0, b), "");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stamp),
 		cmocka_unit_test(test_calendar),
 		cmocka_unit_test(test_uuid),
-		cmocka_unit_test(test_hex),
 	};
 
 	return cmocka_run_group_tests_name("base/stamp", tests, NULL, NULL);
