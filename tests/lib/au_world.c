@@ -4,7 +4,6 @@
  */
 #include "tests/lib/au_world.h"
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pcap/pcap.h>
 #include <sched.h>
@@ -14,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 struct eg_conf *au_world_conf(void)
 {

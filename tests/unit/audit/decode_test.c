@@ -6,11 +6,12 @@
  */
 #include "audit/decode.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static const uint8_t syn[] = {
 	0x45, 0,  0,   60, 0,	 0,    0x40, 0,	   64,	 6,    0, 0, 10, 200,

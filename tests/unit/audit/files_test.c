@@ -6,7 +6,6 @@
 #include "audit/files.h"
 #include "tests/lib/au_world.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,6 +18,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #define DIR1 "2026-11-30/0192f1c4-0000-7000-8000-000000000001"
 #define DIR2 "2026-11-30/0192f1c4-0000-7000-8000-000000000002"

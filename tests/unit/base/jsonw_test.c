@@ -5,13 +5,14 @@
  */
 #include "netpool/base/jsonw.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static void test_shape(void **state)
 {

@@ -6,7 +6,6 @@
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 static void test_stamp(void **state)
 {
