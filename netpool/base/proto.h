@@ -571,6 +571,12 @@ struct eg_am_stats {
 	/* ipv6, neighbour, ethertype: seen by audit's packet sockets alone */
 	uint64_t packet_denied[EG_REASONS];
 	uint64_t packet_suppressed[EG_REASONS];
+	/*
+	 * Of the whole gateway since audit started: packets the kernel could
+	 * not deliver (sequence gaps), frames its packet socket dropped,
+	 * records whose lease had been sealed.
+	 */
+	uint64_t gw_gap, gw_frames_lost, gw_unattributed;
 };
 
 struct eg_am_sealed {
