@@ -146,12 +146,20 @@ static const struct np_tomb *tomb_find(struct np_main *m, const char *id,
 struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 				const struct eg_pm_which *w, bool change)
 {
+	const struct np_tomb *tomb;
 	struct np_lease *l =
 		w->has_uid ? np_lease_uid(m, w->uid) : np_lease_find(m, w->id);
 
-	if (!l && tomb_find(m, w->has_uid ? NULL : w->id, w->uid)) {
-		np_lease_reply(m, cookie, EG_E_GONE, NULL,
-			       "the lease has been released");
+	tomb = l ? NULL : tomb_find(m, w->has_uid ? NULL : w->id, w->uid);
+	if (tomb) {
+		/* Its evidence can still be asked for, so say its uid. */
+		struct eg_lease gone = { .generation = tomb->generation,
+					 .state = EG_LEASE_RELEASED };
+
+		memcpy(gone.uid, tomb->uid, EG_UID);
+		memcpy(gone.req.id, tomb->id, EG_ID);
+		np_lease_reply(m, cookie, EG_E_GONE, &gone,
+			       "lease %s has been released", tomb->id);
 		return NULL;
 	}
 	if (!l) {

@@ -126,14 +126,14 @@ static inline void eg_plan_mac_link(uint8_t mac[EG_MAC_LEN], uint32_t gw,
 
 static inline const char *eg_plan_ifname(char buf[EG_IFNAME], uint32_t slot)
 {
-	(void)snprintf(buf, EG_IFNAME, "eg-%05u", slot);
+	(void)snprintf(buf, EG_IFNAME, "eg-%05u", slot % 100000);
 	return buf;
 }
 
 /* The host's end of a gateway's link, and the gateway's namespace. */
 static inline const char *eg_plan_gw_name(char buf[EG_IFNAME], uint32_t gw)
 {
-	(void)snprintf(buf, EG_IFNAME, "eg-gw-%02u", gw);
+	(void)snprintf(buf, EG_IFNAME, "eg-gw-%02u", gw % 1000);
 	return buf;
 }
 
