@@ -144,8 +144,8 @@ def cmd_wire(address, port=None):
 
 
 def cmd_served(path, name, text=None):
-    """served LOG NAME [TEXT]: that server has logged a connection"""
-    mine = [r for r in lines(open(path)) if r["server"] == name]
+    """served LOG NAME[|NAME] [TEXT]: that server has logged a connection"""
+    mine = [r for r in lines(open(path)) if r["server"] in name.split("|")]
     hit = [r for r in mine if text is None or text in r["data"]]
     if not hit:
         fail("%s has logged %d connections, none of them like that"

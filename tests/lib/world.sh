@@ -468,6 +468,8 @@ world_conf() {
 	link_prefix = 10.201.0.0/24
 	[dns]
 	upstream = 198.51.100.53
+	[rules]
+	permit_private = 10.3.0.0/24 tcp/6443
 	[audit]
 	dir = $AUDIT
 	[api]

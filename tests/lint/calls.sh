@@ -21,8 +21,9 @@ for f in $(find netpool rules dnsguard audit -name '*.[ch]' | sort); do
 	text=$(bare "$f")
 	found=$(printf '%s\n' "$text" | grep -E "(^|[^A-Za-z0-9_.>])($never)[ \t]*\(")
 	[[ $f =~ $process_in ]] ||
-		found+=$(printf '%s\n' "$text" |
+		found+=$'\n'$(printf '%s\n' "$text" |
 			grep -E "(^|[^A-Za-z0-9_.>])($process)[ \t]*\(")
+	found=$(printf '%s\n' "$found" | sed '/^$/d')
 	[ -z "$found" ] && continue
 	printf '%s\n' "$found" | sed "s|^|$f:|"
 	bad=1
