@@ -79,7 +79,10 @@ def matches(rec, wants):
             have = show(dig_into(rec, key))
         except (KeyError, IndexError, TypeError):
             return False
-        if str(have).rstrip(".") not in value.split("|"):
+        have = str(have)
+        if key == "name":  # names have no case and may end in the root's dot
+            have, value = have.rstrip(".").lower(), value.lower()
+        if have not in value.split("|"):
             return False
     return True
 
@@ -128,8 +131,8 @@ def cmd_conf(base, *changes):
 
 # ---- what the world saw -----------------------------------------------------------
 
-def cmd_wire(address, port=None):
-    """wire ADDRESS [PORT]: `nft -j list table` on stdin has counted it"""
+def cmd_wire(address, port=None, proto=None):
+    """wire ADDRESS [PORT [PROTO]]: `nft -j list table` on stdin has counted it"""
     seen = []
     for item in json.load(sys.stdin)["nftables"]:
         for e in item.get("set", {}).get("elem", []):
@@ -137,7 +140,8 @@ def cmd_wire(address, port=None):
             parts = val["concat"] if isinstance(val, dict) else [val]
             seen.append([str(p) for p in parts])
     for parts in seen:
-        if parts[0] == address and (port is None or parts[2:3] == [port]):
+        if parts[0] == address and port in (None, *parts[2:3]) and \
+                proto in (None, *parts[1:2]):
             print(" ".join(parts))
             return
     fail("no packet to %s %s; seen: %s" % (address, port or "", seen))

@@ -43,7 +43,8 @@ stays_out() {
 		within 1500 refused "$id" "$dst" "$port" "$proto"
 	check "  and recorded as $reason" denied "$id" layer=packet \
 		reason="$reason" dst="$dst" dport="$port" proto="$proto"
-	check "  and no packet of it left" not wire_saw "$dst" "$port"
+	check "  and no packet of it left" \
+		not wire_saw "$dst" "$port" "$proto"
 }
 
 allowed_works() { # ID

@@ -23,7 +23,7 @@
 #                                           198.18.0.0/15   any number of hosts
 #
 # A table in inet counts every destination that any packet from the host was
-# for, served or not: `wire_saw ADDRESS [PORT]` is the proof of what left.
+# for, served or not: `wire_saw ADDRESS [PORT [PROTO]]` is the proof of what left.
 #
 # Assertions: `check SENTENCE COMMAND...` goes on after a failure, `must` does
 # not. A test ends with world_finish; exit status 0, 1, or 77 for a skip whose
@@ -95,11 +95,12 @@ need_daemon() {
 # ---- assertions --------------------------------------------------------------
 
 # check SENTENCE COMMAND...: says what holds; shows the output when it does not
+# (in this shell, so that a command may start the daemon or set a variable)
 check() {
-	local what=$1 out st
+	local what=$1 st
 	shift
 	WORLD_CHECKS=$((WORLD_CHECKS + 1))
-	out=$("$@" 2>&1)
+	"$@" >$W/check.out 2>&1
 	st=$?
 	if [ $st -eq 0 ]; then
 		say "ok - $what"
@@ -107,7 +108,7 @@ check() {
 	fi
 	say "not ok - $what"
 	say "    command: $* (exit status $st)"
-	printf '%s\n' "$out" | head -n 40 | sed 's/^/    /'
+	head -n 40 $W/check.out | sed 's/^/    /'
 	WORLD_FAILED=$((WORLD_FAILED + 1))
 	return 1
 }
@@ -214,6 +215,7 @@ world_private() {
 	local real
 
 	trap world_exit EXIT
+	trap 'exit 130' INT TERM # process 1 has no default for them
 	# Tests own umask and limits; the caller's must not decide.
 	umask 022
 	real=$(readlink -m /etc/resolv.conf)
@@ -564,7 +566,7 @@ denied_now() {
 	denials "$id" | $EG match "$@"
 }
 
-# wire_saw ADDRESS [PORT]: did any packet of the host go there?
+# wire_saw ADDRESS [PORT [PROTO]]: did any packet of the host go there?
 wire_saw() { in_inet nft -j list table inet wire | $EG wire "$@"; }
 
 # served NAME [TEXT]: did that server log a connection (with TEXT in it)?
