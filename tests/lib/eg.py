@@ -543,7 +543,8 @@ def cmd_total():
 # ---- processes -----------------------------------------------------------------------------
 
 CAPS = {5: "cap_kill", 6: "cap_setgid", 7: "cap_setuid",
-        10: "cap_net_bind_service", 12: "cap_net_admin", 21: "cap_sys_admin"}
+        10: "cap_net_bind_service", 12: "cap_net_admin", 13: "cap_net_raw",
+        21: "cap_sys_admin"}
 
 
 def caps_text(mask):
@@ -558,7 +559,8 @@ def status_of(pid):
 
 ROLE_CAPS = {"launcher": "cap_kill,cap_setgid,cap_setuid",
              "main": "cap_net_admin",
-             "build": "cap_net_admin,cap_net_bind_service,cap_sys_admin",
+             "build": "cap_net_admin,cap_net_bind_service,cap_net_raw,"
+                      "cap_sys_admin",  # raw: a packet socket a gateway
              "api": "none", "dns": "none", "audit": "none"}
 
 

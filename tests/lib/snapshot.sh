@@ -10,7 +10,7 @@ section() { printf '== %s\n' "$*"; }
 section links
 ip -j -d link show | sed 's/},{/},\n{/g'
 section addresses
-ip -j addr show | sed -E 's/"(valid|preferred)_life_time":[0-9]+,?//g; s/},{/},\n{/g'
+ip -j addr show | sed -E 's/"(valid|preferred)_life_time":[0-9]+,?//g; s/\},\{/},\n{/g'
 section neighbours that are permanent
 ip -j neigh show nud permanent
 for f in -4 -6; do

@@ -239,6 +239,8 @@ world_links() {
 	ip netns add inet &&
 		ip link add uplink type veth peer name inet0 netns inet &&
 		ip addr add 192.0.2.10/24 dev uplink &&
+		ip link set uplink addrgenmode none &&
+		in_inet ip link set inet0 addrgenmode none &&
 		ip link set uplink up &&
 		in_inet ip link set lo up &&
 		in_inet ip addr add 192.0.2.1/24 dev inet0 &&

@@ -85,7 +85,7 @@ refuses_with() { # WRAPPER WHAT PATTERN...
 	state >$W/after
 	check "  and nothing was made" diff $W/before $W/after
 }
-few_files() { (ulimit -Hn 64 && exec timeout 20 "$@"); }
+few_files() { (ulimit -Sn 64 && ulimit -Hn 64 && exec timeout 20 "$@"); }
 no_netns() { # a user namespace that may make no network namespace
 	unshare --user --map-root-user sh -c \
 		'echo 0 >/proc/sys/user/max_net_namespaces && exec timeout 20 "$@"' sh "$@"
