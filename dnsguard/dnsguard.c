@@ -255,18 +255,30 @@ static int get_policy(struct dg_role *d, const struct eg_md_lease *m, int fd,
 	return r;
 }
 
+static void end_lease(struct dg_role *d, uint32_t slot, uint64_t generation)
+{
+	if (!generation || dg_guard_live(d->guard, slot) != generation)
+		return;
+	dg_guard_unlease(d->guard, slot, generation);
+	dg_listen_cut(d->listen, slot);
+}
+
 static void on_lease(struct dg_role *d, const struct eg_msg *m)
 {
 	const struct eg_md_lease *l = m->body;
+	uint64_t live = dg_guard_live(d->guard, l->slot);
 	struct dg_policy *p;
 	struct eg_err err = { 0 };
 	int r;
 
-	if (dg_guard_live(d->guard, l->slot) != l->generation)
-		dg_listen_cut(d->listen, l->slot);
+	if (live > l->generation)
+		return;
+	if (live && live < l->generation)
+		end_lease(d, l->slot, live);
 	r = get_policy(d, l, m->fd, &p, &err);
 	if (r) {
 		/* Without its policy a slot is unleased here: fails closed. */
+		end_lease(d, l->slot, l->generation);
 		eg_error("slot %u: no policy for its lease: %s", l->slot,
 			 err.code ? err.text : strerror(-r));
 		return;
@@ -279,11 +291,7 @@ static void on_lease(struct dg_role *d, const struct eg_msg *m)
 
 static void on_unlease(struct dg_role *d, const struct eg_md_unlease *m)
 {
-	if (!m->generation ||
-	    dg_guard_live(d->guard, m->slot) != m->generation)
-		return;
-	dg_guard_unlease(d->guard, m->slot, m->generation);
-	dg_listen_cut(d->listen, m->slot);
+	end_lease(d, m->slot, m->generation);
 }
 
 static void on_stats(struct dg_role *d, const struct eg_msg *m)

@@ -35,7 +35,9 @@ struct conn {
 	uint32_t index, serial;
 	struct dg_client client;
 	uint32_t queries, pending;
-	bool last;   /* no more is read; closed when all is answered */
+	bool last;   /* no more is taken; closed when all is answered */
+	bool eof;    /* the guest has said all, or the connection broke */
+	bool drain;  /* all is answered: read and discard until it closes */
 	bool inside; /* its own handler runs: closing waits */
 	int64_t active; /* ns; accepted, or last whole query */
 	size_t in_len, out_len, out_at, out_cap;
@@ -239,7 +241,7 @@ static struct conn *conn_find(struct dg_listen *l, uint64_t handle)
 
 static void conn_arm(struct conn *c)
 {
-	eg_io_set(c->io, (c->last ? 0 : EG_READ) |
+	eg_io_set(c->io, (c->last && !c->drain ? 0 : EG_READ) |
 				 (c->out_at < c->out_len ? EG_WRITE : 0));
 }
 
@@ -264,10 +266,20 @@ static void conn_flush(struct conn *c)
 	}
 	if (c->out_at == c->out_len)
 		c->out_at = c->out_len = 0;
-	if (c->last && !c->pending && !c->out_len)
-		conn_close(c);
-	else
-		conn_arm(c);
+	if (c->last && !c->pending && !c->out_len) {
+		if (c->eof) {
+			conn_close(c);
+			return;
+		}
+		/*
+		 * Closing with octets unread would reset the connection and
+		 * take the answers with it; the idle timer ends the wait.
+		 */
+		if (!c->drain)
+			(void)shutdown(c->fd, SHUT_WR);
+		c->drain = true;
+	}
+	conn_arm(c);
 }
 
 static bool conn_room(struct conn *c, size_t len)
@@ -372,14 +384,18 @@ static void on_conn(void *arg, int fd, int what)
 	ssize_t n;
 
 	c->inside = true;
-	if ((what & EG_READ) && !c->last) {
+	if ((what & EG_READ) && (!c->last || c->drain)) {
+		if (c->drain)
+			c->in_len = 0;
 		n = recv(fd, c->in + c->in_len, sizeof(c->in) - c->in_len,
 			 MSG_DONTWAIT);
-		if (n > 0) {
+		if (n > 0 && !c->drain) {
 			c->in_len += (size_t)n;
 			conn_consume(c);
-		} else if (!n || (errno != EAGAIN && errno != EINTR)) {
-			c->last = true; /* half-closed: answers still go out */
+		} else if (!n || (n < 0 && errno != EAGAIN &&
+				  errno != EINTR)) {
+			/* half-closed: answers still go out */
+			c->last = c->eof = true;
 		}
 	}
 	c->inside = false;
