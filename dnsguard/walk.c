@@ -229,7 +229,7 @@ static bool txt_exact(const struct walk *w, const struct rr *r)
 	return p == r->rdend && r->rdend > r->rdata;
 }
 
-/* Does the rdata of a known type of class IN have its own form? */
+/* Does the rdata of a known type have its form, whatever the class? */
 static bool rdata_exact(struct walk *w, const struct rr *r)
 {
 	struct eg_name n;
@@ -315,8 +315,9 @@ static bool gather_rr(struct walk *w, enum section s, struct gather *g)
 		return false;
 	if (r.type == DG_T_OPT)
 		return s == ADDITIONAL && gather_opt(w, &r, start, g);
+	/* RFC 5452 section 9.1: other classes are not ours to use */
 	if (r.class != DG_C_IN)
-		return true; /* RFC 5452 section 9.1: not ours to use */
+		return rdata_exact(w, &r);
 	if (s == ANSWER && r.type == DG_T_CNAME)
 		return gather_cname(w, &r, g);
 	if (s == AUTHORITY && r.type == DG_T_SOA)
