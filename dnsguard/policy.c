@@ -83,9 +83,8 @@ static uint32_t find(const struct dg_tree *t, uint64_t hash,
 {
 	uint32_t i = t->bucket[hash & t->mask];
 
-	while (i != DG_TREE_NONE &&
-	       (t->node[i].hash != hash ||
-		!suffix_equal(&t->node[i], wire, len)))
+	while (i != DG_TREE_NONE && (t->node[i].hash != hash ||
+				     !suffix_equal(&t->node[i], wire, len)))
 		i = t->node[i].next;
 	return i;
 }
@@ -105,8 +104,7 @@ static uint32_t insert(struct dg_tree *t, uint64_t hash, const uint8_t *wire,
 }
 
 /* Offsets of the labels, the root's last; how many, the root not counted. */
-static uint32_t label_starts(const struct eg_name *name,
-			     uint8_t start[DG_LABELS])
+static uint32_t label_starts(const struct eg_name *name, uint8_t start[DG_LABELS])
 {
 	uint32_t n = 0;
 	size_t i = 0;
@@ -119,8 +117,7 @@ static uint32_t label_starts(const struct eg_name *name,
 	return n;
 }
 
-int dg_tree_add(struct dg_tree *t, const struct eg_name *name,
-		struct dg_path *ret)
+int dg_tree_add(struct dg_tree *t, const struct eg_name *name, struct dg_path *ret)
 {
 	uint8_t start[DG_LABELS];
 	uint64_t h = t->seed;
@@ -183,8 +180,8 @@ struct dg_index {
 
 static bool named(const struct rl_entry *e)
 {
-	return e->kind == RL_EXACT || e->kind == RL_ONE ||
-	       e->kind == RL_MANY || e->kind == RL_HOST;
+	return e->kind == RL_EXACT || e->kind == RL_ONE || e->kind == RL_MANY ||
+	       e->kind == RL_HOST;
 }
 
 static bool exact(const struct rl_entry *e)
@@ -282,8 +279,7 @@ void dg_index_free(struct dg_index *ix)
 	free(ix);
 }
 
-static bool label_chars(const struct eg_name *n, uint32_t labels,
-			bool underscore)
+static bool label_chars(const struct eg_name *n, uint32_t labels, bool underscore)
 {
 	struct eg_name copy;
 
@@ -343,23 +339,21 @@ static void merge(struct rl_verdict *v, const struct rl_entry *e, uint32_t i)
 	merge_private(v, e);
 }
 
-static bool until_below(const struct dg_index *ix, uint32_t phases,
-			int64_t now, const struct eg_name *name)
+static bool until_below(const struct dg_index *ix, uint32_t phases, int64_t now,
+			const struct eg_name *name)
 {
 	for (uint32_t i = 0; i < ix->prog->nentries; i++) {
 		const struct rl_entry *e = &ix->prog->entry[i];
 
 		if (exact(e) && !(e->flags & RL_F_DENY) &&
-		    active(e, phases, now) &&
-		    eg_name_below(&e->name, name) > 0)
+		    active(e, phases, now) && eg_name_below(&e->name, name) > 0)
 			return true;
 	}
 	return false;
 }
 
 static bool is_ancestor(const struct dg_index *ix, const struct dg_path *path,
-			uint32_t phases, int64_t now,
-			const struct eg_name *name)
+			uint32_t phases, int64_t now, const struct eg_name *name)
 {
 	const struct at *a;
 

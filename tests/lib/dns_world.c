@@ -106,7 +106,7 @@ static void add_deny(struct eg_conf *c, const char *prefix,
 {
 	struct eg_conf_deny *d = &c->deny[c->denies++];
 
-	d->class = (uint8_t)class;
+	d->class = (uint8_t) class;
 	if (eg_prefix_parse(prefix, &d->dst, NULL))
 		DIE("bad prefix %s", prefix);
 }
@@ -146,11 +146,11 @@ struct dw *dw_new(void)
 	c->slots = 512;
 	c->slots_per_gateway = 256;
 	c->gateways = 2;
-	c->prefix = (struct eg_prefix){ 0x0ac80000, 16 };
-	c->link_prefix = (struct eg_prefix){ 0x0ac90000, 24 };
+	c->prefix = (struct eg_prefix){0x0ac80000, 16};
+	c->link_prefix = (struct eg_prefix){0x0ac90000, 24};
 	c->upstreams = 2;
-	c->upstream[0] = (struct eg_conf_upstream){ 0xc0000201, 53 };
-	c->upstream[1] = (struct eg_conf_upstream){ 0xc0000202, 53 };
+	c->upstream[0] = (struct eg_conf_upstream){0xc0000201, 53};
+	c->upstream[1] = (struct eg_conf_upstream){0xc0000202, 53};
 	c->min_ttl = 60;
 	c->max_ttl = 3600;
 	c->grace = 60;
@@ -195,13 +195,12 @@ struct rl_entry *dw_entry(struct dw *w, enum rl_kind kind, const char *name)
 	return e;
 }
 
-void dw_lease(struct dw *w, uint32_t slot, uint64_t generation,
-	      uint32_t phases)
+void dw_lease(struct dw *w, uint32_t slot, uint64_t generation, uint32_t phases)
 {
-	struct eg_md_lease m = { .slot = slot, .generation = generation,
-				 .phases = phases };
-	size_t size = sizeof(*w->prog) +
-		      w->prog->nentries * sizeof(struct rl_entry);
+	struct eg_md_lease m = {
+		.slot = slot, .generation = generation, .phases = phases};
+	size_t size =
+		sizeof(*w->prog) + w->prog->nentries * sizeof(struct rl_entry);
 	struct dg_policies *ps;
 	struct rl_prog *copy;
 	struct dg_policy *p;
@@ -246,11 +245,11 @@ void dw_advance(struct dw *w, int64_t ms)
 
 struct dg_client dw_client(const struct dw *w, uint32_t slot)
 {
-	return (struct dg_client){ .slot = slot,
-				   .src = eg_plan_addr(&w->conf, slot),
-				   .dst = eg_plan_gw_addr(&w->conf, slot),
-				   .sport = 40000,
-				   .dport = 53 };
+	return (struct dg_client){.slot = slot,
+				  .src = eg_plan_addr(&w->conf, slot),
+				  .dst = eg_plan_gw_addr(&w->conf, slot),
+				  .sport = 40000,
+				  .dport = 53};
 }
 
 static const char *octet_of(const char *t, uint8_t *ret)
@@ -270,7 +269,7 @@ static const char *octet_of(const char *t, uint8_t *ret)
 
 struct eg_name dw_name(const char *t)
 {
-	struct eg_name n = { 0 };
+	struct eg_name n = {0};
 	size_t len = 0, at = 1;
 
 	if (!strcmp(t, "."))
@@ -297,7 +296,7 @@ struct eg_name dw_name(const char *t)
 size_t dw_query(uint8_t *buf, uint16_t id, const struct eg_name *name,
 		uint16_t type, uint16_t class, bool edns)
 {
-	static const uint8_t opt[11] = { 0, 0, 41, 4, 0xd0 };
+	static const uint8_t opt[11] = {0, 0, 41, 4, 0xd0};
 	size_t n = DG_HDR;
 
 	memset(buf, 0, DG_HDR);

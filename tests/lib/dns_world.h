@@ -52,8 +52,7 @@ void dw_start(struct dw *w);
 
 /* dw_entry() - add an entry to the policy being built; its name in text. */
 struct rl_entry *dw_entry(struct dw *w, enum rl_kind kind, const char *name);
-void dw_lease(struct dw *w, uint32_t slot, uint64_t generation,
-	      uint32_t phases);
+void dw_lease(struct dw *w, uint32_t slot, uint64_t generation, uint32_t phases);
 void dw_advance(struct dw *w, int64_t ms);
 struct dg_client dw_client(const struct dw *w, uint32_t slot);
 

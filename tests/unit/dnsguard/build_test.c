@@ -27,13 +27,13 @@ static size_t make(const struct eg_name *name, bool edns,
 
 static void sixteen_fit(void **state)
 {
-	struct dg_answer a = { .ede = DG_EDE_NONE, .ttl = 60,
-			       .naddrs = DG_ANSWER_ADDRS };
+	struct dg_answer a = {
+		.ede = DG_EDE_NONE, .ttl = 60, .naddrs = DG_ANSWER_ADDRS};
 	uint8_t out[DG_ANSWER_MAX];
 
 	(void)state;
 	for (unsigned int len = 1; len <= 127; len++) {
-		struct eg_name n = { 0 };
+		struct eg_name n = {0};
 		struct dg_query q;
 		size_t got;
 		ldns_pkt *p;
@@ -56,9 +56,10 @@ static void sixteen_fit(void **state)
 
 static void echo(void **state)
 {
-	struct dg_answer a = { .rcode = DG_NXDOMAIN, .soa = true,
-			       .ede = DG_EDE_BLOCKED,
-			       .ede_text = "dns-denied" };
+	struct dg_answer a = {.rcode = DG_NXDOMAIN,
+			      .soa = true,
+			      .ede = DG_EDE_BLOCKED,
+			      .ede_text = "dns-denied"};
 	struct eg_name n = dw_name("EvIl.tEsT");
 	uint8_t out[DG_ANSWER_MAX];
 	struct dg_query q;
@@ -86,7 +87,7 @@ static void echo(void **state)
 
 static void badvers(void **state)
 {
-	struct dg_answer a = { .rcode = DG_BADVERS, .ede = DG_EDE_NONE };
+	struct dg_answer a = {.rcode = DG_BADVERS, .ede = DG_EDE_NONE};
 	struct eg_name n = dw_name("a.test");
 	uint8_t out[DG_ANSWER_MAX];
 	struct dg_query q;

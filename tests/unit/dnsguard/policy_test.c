@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static const char *const labels[] = { "a", "b", "c", "x_y", "com" };
+static const char *const labels[] = {"a", "b", "c", "x_y", "com"};
 
 static uint64_t seed = 42;
 
@@ -96,9 +96,8 @@ static void plain(const struct rl_prog *p, uint32_t phases, int64_t now,
 
 static void random_entry(struct rl_entry *e)
 {
-	static const uint32_t flags[] = { 0, 0, 0, RL_F_DENY,
-					  RL_F_UNDERSCORE };
-	static const uint8_t kinds[] = { RL_EXACT, RL_EXACT, RL_ONE, RL_MANY };
+	static const uint32_t flags[] = {0, 0, 0, RL_F_DENY, RL_F_UNDERSCORE};
+	static const uint8_t kinds[] = {RL_EXACT, RL_EXACT, RL_ONE, RL_MANY};
 
 	memset(e, 0, sizeof(*e));
 	e->kind = kinds[rng() % 4];
@@ -160,8 +159,8 @@ static double ns_each(struct dg_index *ix, const char *text)
 /* Case 49: the largest policy costs what the smallest does. */
 static void flat_cost(void **state)
 {
-	struct rl_prog *p = calloc(1, sizeof(*p) +
-					      RL_ENTRIES * sizeof(p->entry[0]));
+	struct rl_prog *p =
+		calloc(1, sizeof(*p) + RL_ENTRIES * sizeof(p->entry[0]));
 	double small, large;
 	struct dg_index *ix;
 
@@ -200,10 +199,10 @@ static void count_release(const struct rl_prog *p)
 
 static void shared_by_digest(void **state)
 {
-	struct dg_policies ps = { 0 };
+	struct dg_policies ps = {0};
 	struct dg_policy *a, *b;
 	struct rl_prog *p = calloc(1, sizeof(*p));
-	uint8_t other[EG_DIGEST] = { 9 };
+	uint8_t other[EG_DIGEST] = {9};
 
 	(void)state;
 	p->digest[0] = 1;

@@ -108,10 +108,9 @@ static uint16_t type_of(const struct play *p, const char *t)
 	static const struct {
 		const char *name;
 		uint16_t type;
-	} types[] = { { "A", 1 },     { "NS", 2 },   { "PTR", 12 },
-		      { "MX", 15 },   { "TXT", 16 }, { "AAAA", 28 },
-		      { "SRV", 33 },  { "SVCB", 64 }, { "HTTPS", 65 },
-		      { "ANY", 255 }, { "DNSKEY", 48 } };
+	} types[] = {{"A", 1},	    {"NS", 2},	  {"PTR", 12},	 {"MX", 15},
+		     {"TXT", 16},   {"AAAA", 28}, {"SRV", 33},	 {"SVCB", 64},
+		     {"HTTPS", 65}, {"ANY", 255}, {"DNSKEY", 48}};
 
 	for (size_t i = 0; i < EG_ARRAY_SIZE(types); i++)
 		if (!strcmp(types[i].name, t))
@@ -121,8 +120,8 @@ static uint16_t type_of(const struct play *p, const char *t)
 
 static unsigned int rcode_of(const struct play *p, const char *t)
 {
-	static const char *const names[] = { "NOERROR",	 "FORMERR", "SERVFAIL",
-					     "NXDOMAIN", "NOTIMP",  "REFUSED" };
+	static const char *const names[] = {"NOERROR",	"FORMERR", "SERVFAIL",
+					    "NXDOMAIN", "NOTIMP",  "REFUSED"};
 
 	for (unsigned int i = 0; i < EG_ARRAY_SIZE(names); i++)
 		if (!strcmp(names[i], t))
@@ -150,8 +149,7 @@ static void do_conf(struct play *p)
 	else if (!strcmp(k, "denyname"))
 		c->deny_name[c->deny_names++].name = dw_name(v);
 	else if (strcmp(k, "permit") ||
-		 eg_prefix_parse(v,
-				 &c->permit_private[c->permits_private++].dst,
+		 eg_prefix_parse(v, &c->permit_private[c->permits_private++].dst,
 				 NULL))
 		fail_at(p, "bad conf '%s'", k);
 }
@@ -173,7 +171,7 @@ static void do_entry(struct play *p)
 	if (p->word[0][0] == 'd')
 		e->flags |= RL_F_DENY;
 	if (p->word[0][0] == 'h')
-		e->dst = (struct eg_prefix){ addr(p, p->word[2]), 32 };
+		e->dst = (struct eg_prefix){addr(p, p->word[2]), 32};
 	if ((v = opt(p, 2, "private")) &&
 	    eg_prefix_parse(v, &e->private[e->nprivate++], NULL))
 		fail_at(p, "bad private");
@@ -247,7 +245,7 @@ static void do_raw(struct play *p)
 
 	for (int i = 2; i < p->n; i++)
 		for (const char *h = p->word[i]; h[0] && h[1]; h += 2) {
-			char two[3] = { h[0], h[1], 0 };
+			char two[3] = {h[0], h[1], 0};
 
 			buf[len++] = (uint8_t)strtoul(two, NULL, 16);
 		}
@@ -295,7 +293,7 @@ static void put_addr(struct play *p, const char *owner, uint32_t a,
 /* One RECORD of a reply; how many answers it made. */
 static unsigned int put_record(struct play *p, const char *text)
 {
-	char copy[512], *f[4] = { NULL }, *save = NULL;
+	char copy[512], *f[4] = {NULL}, *save = NULL;
 	int n = 0;
 
 	(void)snprintf(copy, sizeof(copy), "%s", text);
@@ -304,15 +302,13 @@ static unsigned int put_record(struct play *p, const char *text)
 		f[n++] = t;
 	if (n == 2 && !strcmp(f[0], "many")) {
 		for (long i = 0; i < num(p, f[1]); i++)
-			put_addr(p, "@", 0xcb007100 + (uint32_t)i, 300,
-				 DG_C_IN);
+			put_addr(p, "@", 0xcb007100 + (uint32_t)i, 300, DG_C_IN);
 		return (unsigned int)num(p, f[1]);
 	}
 	if (n != 4)
 		return 0;
 	if (!strcmp(f[0], "a")) {
-		put_addr(p, f[1], addr(p, f[2]), (uint32_t)num(p, f[3]),
-			 DG_C_IN);
+		put_addr(p, f[1], addr(p, f[2]), (uint32_t)num(p, f[3]), DG_C_IN);
 	} else if (!strcmp(f[0], "ch")) {
 		put_addr(p, f[1], addr(p, f[2]), (uint32_t)num(p, f[3]), 3);
 	} else if (!strcmp(f[0], "cname")) {
@@ -329,9 +325,9 @@ static unsigned int put_record(struct play *p, const char *text)
 /* Case 50: an A record whose rdata hides a whole record. */
 static unsigned int put_hidden(struct play *p)
 {
-	static const uint8_t rdata[20] = { 93, 184, 216, 34, 0xc0, 0x0c, 0,
-					   1,  0,   1,	 0,  0,	   0,	 60,
-					   0,  4,   10,	 0,  0,	   1 };
+	static const uint8_t rdata[20] = {93, 184, 216, 34, 0xc0, 0x0c, 0,
+					  1,  0,   1,	0,  0,	  0,	60,
+					  0,  4,   10,	0,  0,	  1};
 
 	put_rr(p, "@", DG_T_A, DG_C_IN, 60, rdata, sizeof(rdata));
 	put_addr(p, "@", 0x08080808, 60, DG_C_IN);
@@ -340,7 +336,7 @@ static unsigned int put_hidden(struct play *p)
 
 static void put_soa(struct play *p, uint32_t ttl)
 {
-	uint8_t rdata[22] = { 0 };
+	uint8_t rdata[22] = {0};
 
 	dg_put32(rdata + 18, ttl);
 	put_rr(p, "@", DG_T_SOA, DG_C_IN, ttl, rdata, sizeof(rdata));
@@ -405,8 +401,10 @@ static int errno_of(const struct play *p, const char *t)
 	static const struct {
 		const char *name;
 		int code;
-	} codes[] = { { "ESTALE", ESTALE }, { "ENOSPC", ENOSPC },
-		      { "EACCES", EACCES }, { "ENOENT", ENOENT } };
+	} codes[] = {{"ESTALE", ESTALE},
+		     {"ENOSPC", ENOSPC},
+		     {"EACCES", EACCES},
+		     {"ENOENT", ENOENT}};
 
 	for (size_t i = 0; i < EG_ARRAY_SIZE(codes); i++)
 		if (!strcmp(codes[i].name, t))
@@ -416,8 +414,8 @@ static int errno_of(const struct play *p, const char *t)
 
 static void do_ack(struct play *p)
 {
-	struct eg_md_pinned m = { .slot = p->pin.m.slot,
-				  .generation = p->pin.m.generation };
+	struct eg_md_pinned m = {.slot = p->pin.m.slot,
+				 .generation = p->pin.m.generation};
 
 	if (p->n > 1)
 		m.error = -errno_of(p, p->word[1]);
@@ -442,8 +440,7 @@ static void want_upstream(struct play *p)
 		fail_at(p, "nothing was sent upstream");
 	p->ask = p->w->send[0];
 	dw_shift(p->w->send, p->w->nsends);
-	if (eg_name_from_wire(p->ask.msg + DG_HDR, p->ask.len - DG_HDR, &got) <
-		    0 ||
+	if (eg_name_from_wire(p->ask.msg + DG_HDR, p->ask.len - DG_HDR, &got) < 0 ||
 	    !eg_name_equal(&want, &got))
 		fail_at(p, "another name was asked");
 	if (opt(p, 2, "tcp") ? !p->ask.tcp : p->ask.tcp)
@@ -643,8 +640,7 @@ static void end_scenario(struct play *p)
 		if (!gen || !dg_guard_stats(w->guard, slot, gen, &s))
 			continue;
 		for (int r = 0; r < EG_REASON_COUNT; r++)
-			if (s.dns[r].denied !=
-			    s.dns[r].suppressed + s.dns[r].sent)
+			if (s.dns[r].denied != s.dns[r].suppressed + s.dns[r].sent)
 				fail_at(p, "the law is broken");
 	}
 	dw_free(w);
@@ -722,33 +718,33 @@ static const struct {
 	void (*run)(struct play *p);
 	int min; /* words */
 } verbs[] = {
-	{ "conf", do_conf, 2 },
-	{ "allow", do_entry, 2 },
-	{ "deny", do_entry, 2 },
-	{ "host", do_entry, 3 },
-	{ "lease", do_lease, 3 },
-	{ "unlease", do_lease, 3 },
-	{ "query", do_query, 4 },
-	{ "flood", do_flood, 5 },
-	{ "raw", do_raw, 2 },
-	{ "reply", do_reply, 1 },
-	{ "refused", do_refused, 1 },
-	{ "ack", do_ack, 1 },
-	{ "advance", do_advance, 2 },
-	{ "main", do_main, 2 },
-	{ "audit", do_audit, 2 },
-	{ "drain", do_drain, 1 },
-	{ "upstream", want_upstream, 2 },
-	{ "no-upstream", want_no_upstream, 1 },
-	{ "same-case", want_same_case, 1 },
-	{ "pin", want_pin, 2 },
-	{ "no-pin", want_no_pin, 1 },
-	{ "answer", want_answer, 3 },
-	{ "silence", want_silence, 1 },
-	{ "record", want_record, 2 },
-	{ "no-record", want_no_record, 1 },
-	{ "stats", want_stats, 7 },
-	{ "replies", want_replies, 2 },
+	{"conf", do_conf, 2},
+	{"allow", do_entry, 2},
+	{"deny", do_entry, 2},
+	{"host", do_entry, 3},
+	{"lease", do_lease, 3},
+	{"unlease", do_lease, 3},
+	{"query", do_query, 4},
+	{"flood", do_flood, 5},
+	{"raw", do_raw, 2},
+	{"reply", do_reply, 1},
+	{"refused", do_refused, 1},
+	{"ack", do_ack, 1},
+	{"advance", do_advance, 2},
+	{"main", do_main, 2},
+	{"audit", do_audit, 2},
+	{"drain", do_drain, 1},
+	{"upstream", want_upstream, 2},
+	{"no-upstream", want_no_upstream, 1},
+	{"same-case", want_same_case, 1},
+	{"pin", want_pin, 2},
+	{"no-pin", want_no_pin, 1},
+	{"answer", want_answer, 3},
+	{"silence", want_silence, 1},
+	{"record", want_record, 2},
+	{"no-record", want_no_record, 1},
+	{"stats", want_stats, 7},
+	{"replies", want_replies, 2},
 };
 
 static void run_line(struct play *p)

@@ -50,14 +50,14 @@ static void plain_queries(void **state)
 /* Cases 1, 4, 5: pointers and odd labels in a question. */
 static void bad_labels(void **state)
 {
-	static const uint8_t head[] = { 0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0 };
+	static const uint8_t head[] = {0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
 	static const uint8_t tails[][8] = {
-		{ 0xc0, 0x0c, 0, 1, 0, 1 }, /* itself */
-		{ 0xc0, 0x04, 0, 1, 0, 1 }, /* the header */
-		{ 0x01, 'a', 0xc0, 0x0c, 0, 1, 0, 1 },
-		{ 0x41, 'a', 0, 0, 1, 0, 1, 0 },
-		{ 0x80, 'a', 0, 0, 1, 0, 1, 0 },
-		{ 0x3f, 'a', 0, 0, 1, 0, 1, 0 }, /* beyond the end */
+		{0xc0, 0x0c, 0, 1, 0, 1}, /* itself */
+		{0xc0, 0x04, 0, 1, 0, 1}, /* the header */
+		{0x01, 'a', 0xc0, 0x0c, 0, 1, 0, 1},
+		{0x41, 'a', 0, 0, 1, 0, 1, 0},
+		{0x80, 'a', 0, 0, 1, 0, 1, 0},
+		{0x3f, 'a', 0, 0, 1, 0, 1, 0}, /* beyond the end */
 	};
 	struct dg_query q;
 	uint8_t b[20];
@@ -76,7 +76,7 @@ static void bad_labels(void **state)
 static void long_names(void **state)
 {
 	struct dg_query q;
-	uint8_t b[600] = { 0, 7, 1, 0, 0, 1 };
+	uint8_t b[600] = {0, 7, 1, 0, 0, 1};
 	size_t at = 12;
 
 	(void)state;
@@ -115,7 +115,7 @@ static void short_and_lying(void **state)
 static void wrong_shape(void **state)
 {
 	struct dg_query q;
-	uint8_t b[700] = { 0 };
+	uint8_t b[700] = {0};
 	size_t n = ask(b, "ok.example", false);
 
 	(void)state;
@@ -220,24 +220,24 @@ static void rdata_sizes(void **state)
 		size_t len;
 		enum dg_reply_verdict want;
 	} t[] = {
-		{ DG_T_A, "\1\2\3\4", 4, DG_REPLY_OK },
-		{ DG_T_A, "\1\2\3\4\5", 5, DG_REPLY_BAD },
-		{ DG_T_A, "\1\2\3", 3, DG_REPLY_BAD },
-		{ DG_T_A, "", 0, DG_REPLY_BAD },
-		{ DG_T_AAAA, "\1\2\3\4", 4, DG_REPLY_BAD },
-		{ DG_T_CNAME, "\1a\0", 3, DG_REPLY_OK },
-		{ DG_T_CNAME, "\1a\0x", 4, DG_REPLY_BAD },
-		{ DG_T_CNAME, "\1a", 2, DG_REPLY_BAD },
-		{ DG_T_CNAME, "\xc0\x0c", 2, DG_REPLY_OK },
-		{ DG_T_CNAME, "\xc0", 1, DG_REPLY_BAD },
-		{ DG_T_CNAME, "\xc0\x02", 2, DG_REPLY_BAD },
-		{ DG_T_TXT, "\2ab", 3, DG_REPLY_OK },
-		{ DG_T_TXT, "\3ab", 3, DG_REPLY_BAD },
-		{ DG_T_MX, "\0\1\1a\0", 5, DG_REPLY_OK },
-		{ DG_T_MX, "\0\1", 2, DG_REPLY_BAD },
-		{ DG_T_SRV, "\0\1\0\1\0\1\0", 7, DG_REPLY_OK },
-		{ DG_T_OPT, "", 0, DG_REPLY_BAD }, /* in the answer section */
-		{ 65280, "\1\2\3", 3, DG_REPLY_OK },
+		{DG_T_A, "\1\2\3\4", 4, DG_REPLY_OK},
+		{DG_T_A, "\1\2\3\4\5", 5, DG_REPLY_BAD},
+		{DG_T_A, "\1\2\3", 3, DG_REPLY_BAD},
+		{DG_T_A, "", 0, DG_REPLY_BAD},
+		{DG_T_AAAA, "\1\2\3\4", 4, DG_REPLY_BAD},
+		{DG_T_CNAME, "\1a\0", 3, DG_REPLY_OK},
+		{DG_T_CNAME, "\1a\0x", 4, DG_REPLY_BAD},
+		{DG_T_CNAME, "\1a", 2, DG_REPLY_BAD},
+		{DG_T_CNAME, "\xc0\x0c", 2, DG_REPLY_OK},
+		{DG_T_CNAME, "\xc0", 1, DG_REPLY_BAD},
+		{DG_T_CNAME, "\xc0\x02", 2, DG_REPLY_BAD},
+		{DG_T_TXT, "\2ab", 3, DG_REPLY_OK},
+		{DG_T_TXT, "\3ab", 3, DG_REPLY_BAD},
+		{DG_T_MX, "\0\1\1a\0", 5, DG_REPLY_OK},
+		{DG_T_MX, "\0\1", 2, DG_REPLY_BAD},
+		{DG_T_SRV, "\0\1\0\1\0\1\0", 7, DG_REPLY_OK},
+		{DG_T_OPT, "", 0, DG_REPLY_BAD}, /* in the answer section */
+		{65280, "\1\2\3", 3, DG_REPLY_OK},
 	};
 	struct dg_reply out;
 
@@ -358,9 +358,9 @@ static uint32_t rng(void)
 /* A random but well-formed start; then some octets are changed. */
 static void random_reply(struct reply *r)
 {
-	static const char *const names[] = { "\xc0\x0c", "\1c\xc0\x0c",
-					     "\1c\1d\0" };
-	static const size_t lens[] = { 2, 4, 5 };
+	static const char *const names[] = {"\xc0\x0c", "\1c\xc0\x0c",
+					    "\1c\1d\0"};
+	static const size_t lens[] = {2, 4, 5};
 	int n = 1 + (int)(rng() % 6);
 
 	for (int i = 0; i < n; i++) {
@@ -414,9 +414,8 @@ static void compare(const struct reply *r, const struct dg_reply *out)
 
 			if (ldns_rr_get_type(rr) == LDNS_RR_TYPE_A &&
 			    ldns_rr_get_class(rr) == LDNS_RR_CLASS_IN)
-				found |= dg_get32(ldns_rdf_data(
-						 ldns_rr_rdf(rr, 0))) ==
-					 out->addr[i];
+				found |= dg_get32(ldns_rdf_data(ldns_rr_rdf(
+						 rr, 0))) == out->addr[i];
 		}
 		assert_true(found);
 	}
@@ -439,8 +438,7 @@ static void ldns_agrees(void **state)
 		compare(r, &out);
 	}
 	assert_true(accepted > 50000);
-	print_message("ldns agrees on %u accepted replies of 200000\n",
-		      accepted);
+	print_message("ldns agrees on %u accepted replies of 200000\n", accepted);
 }
 
 static void ldns_agrees_on_queries(void **state)
@@ -468,8 +466,7 @@ static void ldns_agrees_on_queries(void **state)
 		ldns_pkt_free(p);
 	}
 	assert_true(accepted > 50000);
-	print_message("ldns agrees on %u accepted queries of 200000\n",
-		      accepted);
+	print_message("ldns agrees on %u accepted queries of 200000\n", accepted);
 }
 
 int main(void)
