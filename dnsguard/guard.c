@@ -345,7 +345,8 @@ static enum eg_reason decide(const struct dg_guard *g, const struct dg_lease *l,
 
 	dg_index_lookup(l->policy->index, l->phases, g->wall / EG_NSEC_PER_SEC,
 			name, v);
-	if (always == REASON_SPECIAL ? v->wildcard : always != EG_REASON_NONE) {
+	if (always == REASON_SPECIAL ? v->wildcard && !v->has_host
+				     : always != EG_REASON_NONE) {
 		v->allowed = v->ancestor = false;
 		return always == EG_REASON_METADATA ? EG_REASON_METADATA
 						    : EG_REASON_DNS_DENIED;

@@ -200,7 +200,7 @@ static bool active(const struct rl_entry *e, uint32_t phases, int64_t now)
 static void index_ancestors(struct dg_index *ix, const struct rl_entry *e,
 			    const struct dg_path *path)
 {
-	if (!exact(e) || (e->flags & RL_F_DENY))
+	if (e->kind != RL_EXACT || (e->flags & RL_F_DENY))
 		return;
 	for (uint32_t d = 0; d + 1 < path->depth; d++) {
 		struct at *a = &ix->at[path->node[d]];
@@ -316,7 +316,7 @@ static void merge_private(struct rl_verdict *v, const struct rl_entry *e)
 			v->private[v->nprivate++] = e->private[i];
 }
 
-/* Add a matching entry to the verdict; flags that restrict must be common. */
+/* Add a matching entry; a [host] entry gives an address, it allows nothing. */
 static void merge(struct rl_verdict *v, const struct rl_entry *e, uint32_t i)
 {
 	bool first = !v->allowed;
@@ -325,9 +325,10 @@ static void merge(struct rl_verdict *v, const struct rl_entry *e, uint32_t i)
 		v->denied = true;
 		return;
 	}
-	if (e->kind == RL_HOST && !v->has_host) {
+	if (e->kind == RL_HOST) {
 		v->has_host = true;
 		v->host_addr = e->dst.addr;
+		return;
 	}
 	v->wildcard = (first || v->wildcard) && !exact(e);
 	v->allowed = true;
@@ -345,7 +346,7 @@ static bool until_below(const struct dg_index *ix, uint32_t phases, int64_t now,
 	for (uint32_t i = 0; i < ix->prog->nentries; i++) {
 		const struct rl_entry *e = &ix->prog->entry[i];
 
-		if (exact(e) && !(e->flags & RL_F_DENY) &&
+		if (e->kind == RL_EXACT && !(e->flags & RL_F_DENY) &&
 		    active(e, phases, now) && eg_name_below(&e->name, name) > 0)
 			return true;
 	}
@@ -383,7 +384,7 @@ void dg_index_lookup(const struct dg_index *ix, uint32_t phases, int64_t now,
 		}
 	}
 	if (ret->denied)
-		ret->allowed = false;
+		ret->allowed = ret->has_host = false;
 	else if (!ret->allowed)
 		ret->ancestor = is_ancestor(ix, &path, phases, now, name);
 }
