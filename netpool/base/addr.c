@@ -48,9 +48,10 @@ int eg_addr_parse(const char *text, uint32_t *ret, struct eg_err *err)
 	uint32_t a;
 
 	if (!dotted(&p, &a) || *p)
-		return eg_err_set(err, -EINVAL,
-				  "'%.64s' is not an IPv4 address; write four decimal numbers such as 192.0.2.1",
-				  text);
+		return eg_err_set(
+			err, -EINVAL,
+			"'%.64s' is not an IPv4 address; write four decimal numbers such as 192.0.2.1",
+			text);
 	*ret = a;
 	return 0;
 }
@@ -62,8 +63,7 @@ const char *eg_addr_format(uint32_t addr, char buf[EG_ADDR_TEXT])
 	return buf;
 }
 
-int eg_prefix_parse(const char *text, struct eg_prefix *ret,
-		    struct eg_err *err)
+int eg_prefix_parse(const char *text, struct eg_prefix *ret, struct eg_err *err)
 {
 	char good[EG_PREFIX_TEXT];
 	const char *p = text;
@@ -72,15 +72,17 @@ int eg_prefix_parse(const char *text, struct eg_prefix *ret,
 
 	if (!dotted(&p, &a) || (*p && (*p++ != '/' || !octet(&p, 32, &len))) ||
 	    *p)
-		return eg_err_set(err, -EINVAL,
-				  "'%.64s' is not an IPv4 prefix; write one such as 192.0.2.0/24 or a single address",
-				  text);
+		return eg_err_set(
+			err, -EINVAL,
+			"'%.64s' is not an IPv4 prefix; write one such as 192.0.2.0/24 or a single address",
+			text);
 	ret->len = (uint8_t)len;
 	if (a & ~eg_prefix_mask(ret->len)) {
 		ret->addr = a & eg_prefix_mask(ret->len);
-		return eg_err_set(err, -EINVAL,
-				  "'%.64s' has host bits set; the prefix would be %s",
-				  text, eg_prefix_format(*ret, good));
+		return eg_err_set(
+			err, -EINVAL,
+			"'%.64s' has host bits set; the prefix would be %s",
+			text, eg_prefix_format(*ret, good));
 	}
 	ret->addr = a;
 	return 0;
@@ -119,15 +121,17 @@ int eg_mac_parse(const char *text, uint8_t ret[EG_MAC_LEN], struct eg_err *err)
 		mac[i] = (uint8_t)(hi << 4 | lo);
 	}
 	if (mac[0] & 1)
-		return eg_err_set(err, -EINVAL,
-				  "'%s' is a multicast address; a guest needs a unicast one (even first octet)",
-				  text);
+		return eg_err_set(
+			err, -EINVAL,
+			"'%s' is a multicast address; a guest needs a unicast one (even first octet)",
+			text);
 	memcpy(ret, mac, EG_MAC_LEN);
 	return 0;
 bad:
-	return eg_err_set(err, -EINVAL,
-			  "'%.32s' is not an Ethernet address; write one such as 06:00:ac:10:00:02",
-			  text);
+	return eg_err_set(
+		err, -EINVAL,
+		"'%.32s' is not an Ethernet address; write one such as 06:00:ac:10:00:02",
+		text);
 }
 
 const char *eg_mac_format(const uint8_t mac[EG_MAC_LEN], char buf[EG_MAC_TEXT])
@@ -135,4 +139,20 @@ const char *eg_mac_format(const uint8_t mac[EG_MAC_LEN], char buf[EG_MAC_TEXT])
 	(void)snprintf(buf, EG_MAC_TEXT, "%02x:%02x:%02x:%02x:%02x:%02x",
 		       mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 	return buf;
+}
+
+bool eg_tenant_listed(const char *list, const char *tenant)
+{
+	size_t n = strlen(tenant);
+
+	if (!*list)
+		return true;
+	while (*list) {
+		size_t k = strcspn(list, ",");
+
+		if (n && k == n && !strncmp(list, tenant, n))
+			return true;
+		list += k + (list[k] == ',');
+	}
+	return false;
 }

@@ -30,15 +30,15 @@ int eg_addr_parse(const char *text, uint32_t *ret, struct eg_err *err);
 const char *eg_addr_format(uint32_t addr, char buf[EG_ADDR_TEXT]);
 
 /* eg_prefix_parse() - "A.B.C.D/N"; a bare address is a /32. */
-int eg_prefix_parse(const char *text, struct eg_prefix *ret,
-		    struct eg_err *err);
+int eg_prefix_parse(const char *text, struct eg_prefix *ret, struct eg_err *err);
 const char *eg_prefix_format(struct eg_prefix p, char buf[EG_PREFIX_TEXT]);
 
+/* eg_tenant_listed() - is @tenant in a comma-separated list? empty: all are */
+bool eg_tenant_listed(const char *list, const char *tenant);
+
 /* eg_mac_parse() - six colon-separated octets, unicast. */
-int eg_mac_parse(const char *text, uint8_t ret[EG_MAC_LEN],
-		 struct eg_err *err);
-const char *eg_mac_format(const uint8_t mac[EG_MAC_LEN],
-			  char buf[EG_MAC_TEXT]);
+int eg_mac_parse(const char *text, uint8_t ret[EG_MAC_LEN], struct eg_err *err);
+const char *eg_mac_format(const uint8_t mac[EG_MAC_LEN], char buf[EG_MAC_TEXT]);
 
 static inline uint32_t eg_prefix_mask(uint8_t len)
 {

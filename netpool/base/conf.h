@@ -18,11 +18,11 @@
 #include <stdint.h>
 
 #define EG_CONF_MAGIC 0x65676366U
-#define EG_PATH 108		 /* as long as a unix socket path may be */
-#define EG_CONF_UPSTREAMS 8	 /* more resolvers than resolv.conf allows */
-#define EG_CONF_PERMITS 256	 /* permit_private and permit_host lines */
-#define EG_CONF_DENY_ADDRS 1024	 /* prefixes of the always-deny file */
-#define EG_CONF_DENY_NAMES 256	 /* names of the always-deny file */
+#define EG_PATH 108		/* as long as a unix socket path may be */
+#define EG_CONF_UPSTREAMS 8	/* more resolvers than resolv.conf allows */
+#define EG_CONF_PERMITS 256	/* permit_private and permit_host lines */
+#define EG_CONF_DENY_ADDRS 1024 /* prefixes of the always-deny file */
+#define EG_CONF_DENY_NAMES 256	/* names of the always-deny file */
 #define EG_CONF_ADOPT_DIRS 8
 #define EG_CONF_ADOPT_UIDS 16
 
@@ -65,11 +65,11 @@ struct eg_conf {
 	/* [pool] */
 	struct eg_prefix prefix;
 	uint32_t slots, slots_per_gateway, gateways;
-	int32_t prefill;	  /* -1 auto, -2 all, else a number */
-	uint64_t memory_budget;	  /* bytes, 0: use the percentage */
+	int32_t prefill;	/* -1 auto, -2 all, else a number */
+	uint64_t memory_budget; /* bytes, 0: use the percentage */
 	uint32_t memory_budget_pct;
-	uint32_t armed;		  /* named slots kept ready */
-	uint8_t netns_names;	  /* enum eg_netns_names */
+	uint32_t armed;	     /* named slots kept ready */
+	uint8_t netns_names; /* enum eg_netns_names */
 
 	/* [uplink] */
 	bool masquerade;

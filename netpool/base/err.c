@@ -50,8 +50,7 @@ int eg_err_wrap(struct eg_err *err, const char *fmt, ...)
 	va_end(ap);
 	memcpy(old, err->text, sizeof(old));
 	/* Truncating the tail of a chain of contexts is acceptable. */
-	if (snprintf(err->text, sizeof(err->text), "%.150s: %.240s", ctx, old) <
-	    0)
+	if (snprintf(err->text, sizeof(err->text), "%.150s: %.240s", ctx, old) < 0)
 		err->text[0] = '\0';
 	return err->code;
 }

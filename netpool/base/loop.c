@@ -32,7 +32,7 @@ struct eg_timer {
 
 static int64_t clock_ns(clockid_t id)
 {
-	struct timespec ts = { 0 };
+	struct timespec ts = {0};
 
 	(void)clock_gettime(id, &ts); /* cannot fail for these clocks */
 	return (int64_t)ts.tv_sec * EG_NSEC_PER_SEC + ts.tv_nsec;
@@ -118,8 +118,7 @@ static int io_arm(struct eg_io *io)
 		flags |= EV_READ;
 	if (io->what & EG_WRITE)
 		flags |= EV_WRITE;
-	if (event_assign(io->ev, io->loop->base, io->fd, flags, io_on_event,
-			 io))
+	if (event_assign(io->ev, io->loop->base, io->fd, flags, io_on_event, io))
 		return -EINVAL;
 	return io->what && event_add(io->ev, NULL) ? -EIO : 0;
 }
@@ -189,8 +188,8 @@ struct eg_timer *eg_timer_new(struct eg_loop *loop, eg_timer_cb cb, void *arg)
 
 void eg_timer_set(struct eg_timer *t, int64_t after_us)
 {
-	struct timeval tv = { .tv_sec = after_us / 1000000,
-			      .tv_usec = after_us % 1000000 };
+	struct timeval tv = {.tv_sec = after_us / 1000000,
+			     .tv_usec = after_us % 1000000};
 
 	(void)evtimer_add(t->ev, &tv);
 }

@@ -83,19 +83,18 @@ static void chan_fail(struct eg_chan *c, const char *why)
 	c->ops->on_close(c->arg, c, why);
 }
 
-
-static int send_parts(int sock, const void *head, size_t hlen,
-		      const void *body, size_t len, int fd)
+static int send_parts(int sock, const void *head, size_t hlen, const void *body,
+		      size_t len, int fd)
 {
 	union {
 		struct cmsghdr h;
 		char b[CMSG_SPACE(sizeof(int))];
-	} ctl = { 0 };
+	} ctl = {0};
 	struct iovec iov[2] = {
-		{ .iov_base = (void *)(uintptr_t)head, .iov_len = hlen },
-		{ .iov_base = (void *)(uintptr_t)body, .iov_len = len },
+		{.iov_base = (void *)(uintptr_t)head, .iov_len = hlen},
+		{.iov_base = (void *)(uintptr_t)body, .iov_len = len},
 	};
-	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = len ? 2 : 1 };
+	struct msghdr mh = {.msg_iov = iov, .msg_iovlen = len ? 2 : 1};
 
 	if (fd >= 0) {
 		mh.msg_control = ctl.b;
@@ -168,8 +167,10 @@ static int queue_add(struct eg_chan *c, const struct eg_msg_hdr *h,
 int eg_chan_send(struct eg_chan *c, uint16_t type, uint64_t cookie,
 		 const void *body, size_t len, int fd)
 {
-	struct eg_msg_hdr h = { .type = type, .magic = EG_MSG_MAGIC,
-				.len = (uint32_t)len, .cookie = cookie };
+	struct eg_msg_hdr h = {.type = type,
+			       .magic = EG_MSG_MAGIC,
+			       .len = (uint32_t)len,
+			       .cookie = cookie};
 	int r;
 
 	if (!c || c->dead)
@@ -190,7 +191,7 @@ size_t eg_chan_queued(const struct eg_chan *c)
 
 int eg_chan_flush(struct eg_chan *c, int ms)
 {
-	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
+	struct pollfd p = {.fd = c->fd, .events = POLLOUT};
 	int64_t end = eg_boot_ns() + (int64_t)ms * 1000000;
 	int r;
 
@@ -243,11 +244,12 @@ static bool chan_read(struct eg_chan *c)
 		struct cmsghdr h;
 		char b[CMSG_SPACE(sizeof(int))];
 	} ctl;
-	struct iovec iov = { .iov_base = c->buf, .iov_len = sizeof(c->buf) };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1,
-			     .msg_control = ctl.b,
-			     .msg_controllen = sizeof(ctl.b) };
-	struct eg_msg_hdr h = { 0 };
+	struct iovec iov = {.iov_base = c->buf, .iov_len = sizeof(c->buf)};
+	struct msghdr mh = {.msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = ctl.b,
+			    .msg_controllen = sizeof(ctl.b)};
+	struct eg_msg_hdr h = {0};
 	struct eg_msg m;
 	const char *bad;
 	ssize_t n = recvmsg(c->fd, &mh, MSG_CMSG_CLOEXEC);
@@ -278,26 +280,41 @@ static bool chan_read(struct eg_chan *c)
 	return !c->dead;
 }
 
+/* Read until empty or @max messages; the channel may be gone afterwards. */
+static void chan_turn(struct eg_chan *c, size_t max)
+{
+	c->in_read = true;
+	for (size_t i = 0; !c->dead && i < max; i++)
+		if (!chan_read(c))
+			break;
+	c->in_read = false;
+	if (c->freed)
+		chan_destroy(c);
+}
+
+void eg_chan_drain(struct eg_chan *c)
+{
+	if (c && !c->in_read && !c->dead)
+		chan_turn(c, EG_CHAN_QUEUE);
+}
+
 static void chan_on_io(void *arg, int fd, int what)
 {
 	struct eg_chan *c = arg;
 
 	(void)fd;
-	c->in_read = true;
 	if (what & EG_WRITE) {
-		int r = queue_run(c);
+		int r;
+
+		c->in_read = true; /* on_close may free the channel */
+		r = queue_run(c);
 
 		if (!r)
 			eg_io_set(c->io, EG_READ);
 		else if (r != -EAGAIN)
 			chan_fail(c, strerror(-r));
 	}
-	for (int i = 0; !c->dead && i < CHAN_TURN; i++)
-		if (!chan_read(c))
-			break;
-	c->in_read = false;
-	if (c->freed)
-		chan_destroy(c);
+	chan_turn(c, CHAN_TURN);
 }
 
 int eg_chan_new(struct eg_chan **ret, struct eg_loop *loop, int fd,

@@ -18,7 +18,8 @@
 
 #include <stddef.h>
 
-#define EG_CHAN_QUEUE 65536 /* four messages a slot while a pool is taken over */
+#define EG_CHAN_QUEUE                                                          \
+	65536 /* four messages a slot while a pool is taken over */
 
 struct eg_msg {
 	uint16_t type; /* enum eg_msg_type */
@@ -59,6 +60,15 @@ int eg_chan_send(struct eg_chan *c, uint16_t type, uint64_t cookie,
 
 /* eg_chan_queued() - messages waiting; 0 when the peer keeps up. */
 size_t eg_chan_queued(const struct eg_chan *c);
+
+/**
+ * eg_chan_drain() - handle what has already arrived, without waiting
+ *
+ * For a role that sees an effect (a packet of a lease) before the message
+ * that announces it: the message was sent first, so it is in the socket.
+ * Not to be called from a handler of the same channel.
+ */
+void eg_chan_drain(struct eg_chan *c);
 
 /* eg_chan_flush() - block until the queue is empty or @ms have passed. */
 int eg_chan_flush(struct eg_chan *c, int ms);

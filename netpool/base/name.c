@@ -39,12 +39,14 @@ static int label_parse(const char *text, uint8_t *dst, size_t room,
 		uint8_t c = (uint8_t)text[i];
 
 		if (c & 0x80)
-			return eg_err_set(err, -EINVAL,
-					  "the name is not ASCII; write its A-label (xn--...)");
+			return eg_err_set(
+				err, -EINVAL,
+				"the name is not ASCII; write its A-label (xn--...)");
 		if (!host_byte(c) && c != '_')
-			return eg_err_set(err, -EINVAL,
-					  "character '%c' (0x%02x) cannot be in a name; letters, digits, '-' and '_' can",
-					  c > 0x20 && c < 0x7f ? c : '?', c);
+			return eg_err_set(
+				err, -EINVAL,
+				"character '%c' (0x%02x) cannot be in a name; letters, digits, '-' and '_' can",
+				c > 0x20 && c < 0x7f ? c : '?', c);
 		dst[1 + i] = fold(c);
 	}
 	return (int)n;
@@ -52,7 +54,7 @@ static int label_parse(const char *text, uint8_t *dst, size_t room,
 
 int eg_name_parse(const char *text, struct eg_name *ret, struct eg_err *err)
 {
-	struct eg_name n = { 0 };
+	struct eg_name n = {0};
 	size_t used = 0;
 
 	if (!*text)

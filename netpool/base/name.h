@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EG_NAME_WIRE 255  /* RFC 1035 section 2.3.4 */
+#define EG_NAME_WIRE 255 /* RFC 1035 section 2.3.4 */
 #define EG_NAME_LABEL 63
 #define EG_NAME_TEXT 1024 /* 255 octets, each as \DDD at worst */
 

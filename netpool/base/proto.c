@@ -19,14 +19,23 @@ const char *eg_role_name(enum eg_role role)
 	return (unsigned int)role < EG_ROLE_COUNT ? role_names[role] : "?";
 }
 
-#define EXACT(t, s) { #t, sizeof(struct s), sizeof(struct s), false }
-#define EMPTY(t) { #t, 0, 0, false }
-#define WITH_FD(t, s) { #t, sizeof(struct s), sizeof(struct s), true }
+#define EXACT(t, s)                                                            \
+	{                                                                      \
+#t, sizeof(struct s), sizeof(struct s), false                  \
+	}
+#define EMPTY(t)                                                               \
+	{                                                                      \
+#t, 0, 0, false                                                \
+	}
+#define WITH_FD(t, s)                                                          \
+	{                                                                      \
+#t, sizeof(struct s), sizeof(struct s), true                   \
+	}
 
 const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
-	[EG_MSG_NONE] = { "NONE", 1, 0, false },
+	[EG_MSG_NONE] = {"NONE", 1, 0, false},
 	[EG_CTL_HELLO] = EXACT(CTL_HELLO, eg_ctl_hello),
-	[EG_CTL_CONF] = { "CTL_CONF", 0, 0, true },
+	[EG_CTL_CONF] = {"CTL_CONF", 0, 0, true},
 	[EG_CTL_PEER] = WITH_FD(CTL_PEER, eg_ctl_peer),
 	[EG_CTL_FD] = WITH_FD(CTL_FD, eg_ctl_key),
 	[EG_CTL_GO] = EMPTY(CTL_GO),
@@ -87,8 +96,8 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_AM_STATS] = EXACT(AM_STATS, eg_am_stats),
 	[EG_AM_SEALED] = EXACT(AM_SEALED, eg_am_sealed),
 	[EG_AM_FIRST] = EXACT(AM_FIRST, eg_am_first),
-	[EG_DA_DENIAL] = { "DA_DENIAL", offsetof(struct eg_da_denial, query),
-			   sizeof(struct eg_da_denial), false },
+	[EG_DA_DENIAL] = {"DA_DENIAL", offsetof(struct eg_da_denial, query),
+			  sizeof(struct eg_da_denial), false},
 	[EG_DA_NAME] = EXACT(DA_NAME, eg_da_name),
 	[EG_PA_OPEN] = EXACT(PA_OPEN, eg_pa_open),
 	[EG_AP_OPEN] = WITH_FD(AP_OPEN, eg_ap_open),

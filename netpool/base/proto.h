@@ -38,22 +38,23 @@ enum eg_role {
 
 const char *eg_role_name(enum eg_role role);
 
-#define EG_MSG_MAX 65536	/* body; the largest, EG_DA_DENIAL, is < 2 KiB;
-				 * EG_MP_LEASE with labels is about 14 KiB */
-#define EG_ID 128		/* lease id, run, tenant: 127 and NUL */
-#define EG_PHASE 32		/* phase name: 31 and NUL */
+#define EG_MSG_MAX                                                             \
+	65536	    /* body; the largest, EG_DA_DENIAL, is < 2 KiB;            \
+		     * EG_MP_LEASE with labels is about 14 KiB */
+#define EG_ID 128   /* lease id, run, tenant: 127 and NUL */
+#define EG_PHASE 32 /* phase name: 31 and NUL */
 #define EG_PHASES 16
 #define EG_LABELS 32
 #define EG_LABEL_KEY 64
 #define EG_LABEL_VALUE 257
-#define EG_DIGEST 32		/* SHA-256 */
-#define EG_UID 16		/* UUIDv7 */
+#define EG_DIGEST 32 /* SHA-256 */
+#define EG_UID 16    /* UUIDv7 */
 #define EG_POLICY_NAME 64
 #define EG_IFNAME 16
-#define EG_REASONS 24		/* room for EG_REASON_COUNT, 8-aligned */
+#define EG_REASONS 24 /* room for EG_REASON_COUNT, 8-aligned */
 #define EG_SLOTS_MAX 16384
 #define EG_GATEWAYS_MAX 256
-#define EG_PIN_ADDRS 16		/* addresses of one answer (dns.md C4) */
+#define EG_PIN_ADDRS 16 /* addresses of one answer (dns.md C4) */
 #define EG_PIN_PORTS 8
 
 _Static_assert(EG_REASON_COUNT <= EG_REASONS, "reasons fit the counters");
@@ -69,42 +70,42 @@ struct eg_msg_hdr {
 enum eg_msg_type {
 	EG_MSG_NONE,
 	/* launcher <-> every role */
-	EG_CTL_HELLO,	  /* role: my loop runs, send what I need */
-	EG_CTL_CONF,	  /* launcher: + fd, sealed struct eg_conf */
-	EG_CTL_PEER,	  /* launcher: + fd, a channel to the named role */
-	EG_CTL_FD,	  /* launcher: + fd, a held descriptor */
-	EG_CTL_GO,	  /* launcher: all of the above has been sent */
-	EG_CTL_READY,	  /* role: privilege dropped, serving */
-	EG_CTL_HOLD,	  /* role: + fd, keep a duplicate of this */
-	EG_CTL_DROP,	  /* role: let go of what you hold under that key */
-	EG_CTL_RESERVE,	  /* main: next block of a persistent counter */
-	EG_CTL_RESERVED,  /* launcher: the block, durable already */
-	EG_CTL_POLICY,	  /* launcher to api: + fd, one policy file */
-	EG_CTL_POLICIES,  /* launcher to api: end of the list of files */
-	EG_CTL_STATE,	  /* main: daemon-wide state ("ready") */
-	EG_CTL_STOP,	  /* launcher: finish and exit */
+	EG_CTL_HELLO,	 /* role: my loop runs, send what I need */
+	EG_CTL_CONF,	 /* launcher: + fd, sealed struct eg_conf */
+	EG_CTL_PEER,	 /* launcher: + fd, a channel to the named role */
+	EG_CTL_FD,	 /* launcher: + fd, a held descriptor */
+	EG_CTL_GO,	 /* launcher: all of the above has been sent */
+	EG_CTL_READY,	 /* role: privilege dropped, serving */
+	EG_CTL_HOLD,	 /* role: + fd, keep a duplicate of this */
+	EG_CTL_DROP,	 /* role: let go of what you hold under that key */
+	EG_CTL_RESERVE,	 /* main: next block of a persistent counter */
+	EG_CTL_RESERVED, /* launcher: the block, durable already */
+	EG_CTL_POLICY,	 /* launcher to api: + fd, one policy file */
+	EG_CTL_POLICIES, /* launcher to api: end of the list of files */
+	EG_CTL_STATE,	 /* main: daemon-wide state ("ready") */
+	EG_CTL_STOP,	 /* launcher: finish and exit */
 	/* main <-> build */
 	EG_MB_GATEWAY,	  /* make or adopt gateway, links down */
 	EG_BM_GATEWAY,	  /* + fd, its nfnetlink socket */
 	EG_MB_GATEWAY_UP, /* table is in place: bring its link up */
 	EG_BM_GATEWAY_UP,
-	EG_MB_BUILD,	  /* build idle slots */
+	EG_MB_BUILD, /* build idle slots */
 	EG_BM_BUILT,
-	EG_MB_ARM,	  /* name a built slot */
+	EG_MB_ARM, /* name a built slot */
 	EG_BM_ARMED,
-	EG_MB_GUEST,	  /* make tap and NAT for a lease in tap/route mode */
+	EG_MB_GUEST, /* make tap and NAT for a lease in tap/route mode */
 	EG_BM_GUEST,
-	EG_MB_DOWN,	  /* link down */
+	EG_MB_DOWN, /* link down */
 	EG_BM_DOWN,
-	EG_MB_SCRAP,	  /* conntrack, link, name, namespace away */
+	EG_MB_SCRAP, /* conntrack, link, name, namespace away */
 	EG_BM_SCRAPPED,
-	EG_MB_SCAN,	  /* what is there? BM_SLOT for each, then end */
+	EG_MB_SCAN, /* what is there? BM_SLOT for each, then end */
 	EG_BM_SLOT,
 	EG_BM_SCAN_END,
-	EG_BM_EVENT,	  /* a slot's link vanished or lost its carrier */
-	EG_BM_HOST,	  /* addresses of the host, at start and when changed */
+	EG_BM_EVENT, /* a slot's link vanished or lost its carrier */
+	EG_BM_HOST,  /* addresses of the host, at start and when changed */
 	/* main <-> api */
-	EG_PM_LEASE,	  /* + fd, sealed policy program */
+	EG_PM_LEASE, /* + fd, sealed policy program */
 	EG_PM_GET,
 	EG_PM_LIST,
 	EG_PM_RELEASE,
@@ -113,15 +114,15 @@ enum eg_msg_type {
 	EG_PM_STATS,
 	EG_PM_POOL,
 	EG_PM_EVENTS,
-	EG_MP_LEASE,	  /* status and lease */
+	EG_MP_LEASE, /* status and lease */
 	EG_MP_STATS,
 	EG_MP_POOL,
 	EG_MP_EVENT,
-	EG_MP_END,	  /* of a list; status */
+	EG_MP_END, /* of a list; status */
 	/* main <-> dns */
-	EG_MD_LEASE,	  /* + fd, sealed policy program */
+	EG_MD_LEASE, /* + fd, sealed policy program */
 	EG_MD_UNLEASE,
-	EG_MD_PINS,	  /* adopted pins after a restart */
+	EG_MD_PINS, /* adopted pins after a restart */
 	EG_MD_STATS,
 	EG_DM_PIN,
 	EG_MD_PINNED,
@@ -130,17 +131,17 @@ enum eg_msg_type {
 	/* main <-> audit */
 	EG_MA_LEASE,
 	EG_MA_PHASE,
-	EG_MA_STATS,	  /* drain, then tell what has been logged */
-	EG_MA_END,	  /* the lease is over: drain, seal */
+	EG_MA_STATS, /* drain, then tell what has been logged */
+	EG_MA_END,   /* the lease is over: drain, seal */
 	EG_AM_STATS,
 	EG_AM_SEALED,
-	EG_AM_FIRST,	  /* first denial of a reason in a lease */
+	EG_AM_FIRST, /* first denial of a reason in a lease */
 	/* dns -> audit */
-	EG_DA_DENIAL,	  /* + the query's octets as tail */
-	EG_DA_NAME,	  /* this name led that slot to that address */
+	EG_DA_DENIAL, /* + the query's octets as tail */
+	EG_DA_NAME,   /* this name led that slot to that address */
 	/* api <-> audit */
-	EG_PA_OPEN,	  /* an evidence file of a lease, by uid */
-	EG_AP_OPEN,	  /* + fd, read-only */
+	EG_PA_OPEN, /* an evidence file of a lease, by uid */
+	EG_AP_OPEN, /* + fd, read-only */
 	EG_MSG_COUNT,
 };
 
@@ -266,14 +267,13 @@ struct eg_lease_req {
 	uint32_t phases; /* bit per phase of the program */
 	uint32_t ttl_s;	 /* 0: default */
 	uint8_t on_expiry, report, deny, nlabels;
-	uint32_t owner; /* peer uid */
+	uint32_t owner;			    /* peer uid */
 	uint32_t flows, new_flows_s, log_s; /* 0: default */
 	struct eg_guest guest;
 	struct eg_label label[EG_LABELS];
 };
 
 struct eg_lease {
-	struct eg_lease_req req;
 	uint8_t uid[EG_UID];
 	uint64_t generation;
 	uint32_t slot, gateway;
@@ -286,6 +286,7 @@ struct eg_lease {
 	int64_t created_ns, expires_ns; /* wall clock, for people */
 	int64_t created_boot_ns, expires_boot_ns;
 	char netns[EG_ID];
+	struct eg_lease_req req; /* last: main keeps no unused labels */
 };
 
 /* Why a mutating call was refused; the API's codes (api.md section 1). */
@@ -354,7 +355,7 @@ enum eg_scan_state { EG_SCAN_IDLE, EG_SCAN_NAMED };
 
 struct eg_bm_scan {
 	uint32_t slot;
-	uint32_t state; /* enum eg_scan_state */
+	uint32_t state;	     /* enum eg_scan_state */
 	uint64_t generation; /* of a named one */
 };
 
@@ -377,8 +378,8 @@ struct eg_pm_which {
 	uint8_t pad[5];
 	uint64_t generation;
 	uint32_t peer_uid;
-	uint32_t ttl_s;			  /* RENEW */
-	uint32_t phases;		  /* PHASE; api resolves the names */
+	uint32_t ttl_s;	 /* RENEW */
+	uint32_t phases; /* PHASE; api resolves the names */
 	uint32_t pad2;
 	char phase[EG_PHASES * EG_PHASE]; /* PHASE */
 };
@@ -521,9 +522,9 @@ struct eg_dm_pin {
 	uint32_t slot;
 	uint32_t naddrs; /* 1..EG_PIN_ADDRS */
 	uint64_t generation;
-	uint32_t lifetime_s; /* of the pin: clamped TTL and grace */
+	uint32_t lifetime_s;	     /* of the pin: clamped TTL and grace */
 	uint32_t addr[EG_PIN_ADDRS]; /* host order */
-	struct eg_name name; /* the question's name */
+	struct eg_name name;	     /* the question's name */
 };
 
 struct eg_md_pinned {
@@ -567,6 +568,15 @@ struct eg_am_stats {
 	uint64_t generation;
 	uint64_t packet_logged[EG_REASONS];
 	uint64_t dns_logged[EG_REASONS];
+	/* ipv6, neighbour, ethertype: seen by audit's packet sockets alone */
+	uint64_t packet_denied[EG_REASONS];
+	uint64_t packet_suppressed[EG_REASONS];
+	/*
+	 * Of the whole gateway since audit started: packets the kernel could
+	 * not deliver (sequence gaps), frames its packet socket dropped,
+	 * records whose lease had been sealed.
+	 */
+	uint64_t gw_gap, gw_frames_lost, gw_unattributed;
 };
 
 struct eg_am_sealed {
@@ -594,7 +604,7 @@ struct eg_da_denial {
 	uint32_t src, dst; /* host order: guest, and whom it asked */
 	uint16_t sport, dport;
 	uint16_t qtype, has_addr;
-	uint32_t addr;	   /* rebind: the address stripped */
+	uint32_t addr;	     /* rebind: the address stripped */
 	uint32_t suppressed; /* repeats held back before this one */
 	struct eg_name name;
 	uint32_t len; /* octets of the tail */
@@ -621,7 +631,7 @@ enum eg_evidence {
 struct eg_pa_open {
 	uint8_t uid[EG_UID];
 	int64_t created_ns;
-	uint32_t file; /* enum eg_evidence */
+	uint32_t file;	/* enum eg_evidence */
 	uint32_t flush; /* write what is buffered first */
 };
 

@@ -78,10 +78,9 @@ int eg_role_send(struct eg_role_ctx *ctx, enum eg_role to, uint16_t type,
 		 uint64_t cookie, const void *body, size_t len, int fd);
 
 /* eg_role_hold() - have the launcher keep a duplicate of @fd. */
-int eg_role_hold(struct eg_role_ctx *ctx, enum eg_fd_kind kind,
-		 uint32_t index, int fd);
-void eg_role_drop(struct eg_role_ctx *ctx, enum eg_fd_kind kind,
-		  uint32_t index);
+int eg_role_hold(struct eg_role_ctx *ctx, enum eg_fd_kind kind, uint32_t index,
+		 int fd);
+void eg_role_drop(struct eg_role_ctx *ctx, enum eg_fd_kind kind, uint32_t index);
 
 /* Capabilities a role keeps, as a bit mask of CAP_*. */
 uint64_t eg_role_caps(enum eg_role role);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * egressd: the launcher, the process that starts the others.
+ */
+#ifndef NP_LAUNCHER_H
+#define NP_LAUNCHER_H
+
+#include "netpool/base/conf.h"
+#include "netpool/base/err.h"
+
+/* What the launcher needs from parts it must not include. */
+struct np_launcher_hooks {
+	/* can this kernel do what a gateway needs? in a scratch namespace */
+	int (*probe)(const struct eg_conf *conf, struct eg_err *err);
+};
+
+/**
+ * np_launch() - run the daemon in the foreground until it is told to end
+ * @conf:	parsed and checked; identity is filled in here
+ *
+ * Return: exit status. Leases stay in place whatever happens.
+ */
+int np_launch(struct eg_conf *conf, const struct np_launcher_hooks *hooks);
+
+/**
+ * np_launch_lock() - take the daemon's lock for the life of this process
+ *
+ * Return: 0; -EBUSY with the pid of the egressd that runs.
+ */
+int np_launch_lock(const struct eg_conf *conf, struct eg_err *err);
+
+#endif

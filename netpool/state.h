@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * egressd: the state of role main: every slot, every lease.
+ *
+ * main decides and nobody else. Its inputs are messages of fixed layout and
+ * the kernel's answers; its outputs are nftables batches (through the
+ * enforcer ops, so that this part neither includes nor needs the packet
+ * filter) and messages. No call it makes can wait for rtnl, a mount lock or
+ * a disk: those belong to `build`, which is asked and answers.
+ *
+ * A slot's life:
+ *
+ *   EMPTY -> BUILDING -> IDLE -> ARMING -> ARMED -> LEASED -> RELEASING -> EMPTY
+ *
+ * with BAD (after a failed build; tried again after a while) beside it. A
+ * slot gets its generation when it is armed, because the generation is part
+ * of its name. Release goes through the steps of enum np_step, each of which
+ * waits for somebody's answer or its deadline; the order is the design's and
+ * is what makes it safe: nothing passes after the first.
+ *
+ * Everything is kept so that a new main finds it again: leases in records
+ * under the run directory (record.h), idle and armed slots by asking build,
+ * pins and counters in the kernel itself.
+ */
+#ifndef NP_STATE_H
+#define NP_STATE_H
+
+#include "netpool/base/conf.h"
+#include "netpool/base/err.h"
+#include "netpool/base/role.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NP_EVENTS 65536	      /* events kept for cursors (api.md) */
+#define NP_WAITERS 8	      /* callers waiting for one release */
+#define NP_PENDING 1024	      /* statistics under way at once */
+#define NP_BUILD_WINDOW 32    /* slots asked of build and not answered */
+#define NP_RESERVE (1U << 20) /* generations taken from the counter at once */
+#define NP_STEP_NS (5 * EG_NSEC_PER_SEC)   /* deadline of one release step */
+#define NP_RETRY_NS (10 * EG_NSEC_PER_SEC) /* before a bad slot is retried */
+
+enum np_slot_state {
+	NP_EMPTY,
+	NP_BUILDING,
+	NP_IDLE,
+	NP_ARMING,
+	NP_ARMED,
+	NP_LEASED,
+	NP_RELEASING,
+	NP_BAD,
+	NP_SLOT_STATE_COUNT,
+};
+
+/* What a release (or a lease being made) waits for. */
+enum np_step {
+	NP_STEP_NONE,
+	NP_STEP_ARM,   /* lease: name being made */
+	NP_STEP_GUEST, /* lease: tap being made */
+	NP_STEP_DOWN,  /* release: link going down */
+	NP_STEP_DNS,   /* release: the guard's last counters */
+	NP_STEP_SEAL,  /* release: audit drains and seals */
+	NP_STEP_SCRAP, /* release: link, name, namespace go */
+};
+
+/* A policy program in use, shared by digest; opaque to all but the enforcer. */
+struct np_prog {
+	struct np_prog *next;
+	uint32_t refs;
+	int fd; /* sealed memory, to pass on to dns */
+	const void *map;
+	uint8_t digest[EG_DIGEST];
+};
+
+struct np_waiter {
+	uint64_t cookie;
+	bool set;
+};
+
+struct np_lease {
+	struct np_prog *prog;
+	uint32_t phases;
+	enum np_step step;
+	uint8_t cause; /* enum eg_cause of the release */
+	bool said_80, said_60;
+	int64_t step_deadline;
+	struct np_waiter waiter[NP_WAITERS];
+	struct eg_reason_counts packet[EG_REASONS], dns[EG_REASONS];
+	uint32_t hash_next; /* slot + 1 of the next in the id bucket, 0: end */
+	struct eg_lease l;  /* only as many labels as it has: keep last */
+};
+
+struct np_slot {
+	uint8_t state;	   /* enum np_slot_state */
+	uint8_t scan;	   /* 1 + enum eg_scan_state while taking over */
+	uint16_t failures; /* builds in a row */
+	uint32_t next;	   /* of the list it is in, slot + 1 */
+	uint64_t generation;
+	int64_t retry;
+	struct np_lease *lease;
+};
+
+enum np_gw_state {
+	NP_GW_NONE,
+	NP_GW_ASKED,
+	NP_GW_RAISING,
+	NP_GW_UP,
+	NP_GW_BAD
+};
+
+struct np_gateway {
+	uint8_t state; /* enum np_gw_state */
+	bool adopted;
+	uint32_t mtu;
+	void *handle; /* the enforcer's */
+};
+
+/* A tombstone: an id that answers 410 for a while. */
+struct np_tomb {
+	struct np_tomb *next;
+	int64_t until_boot_ns;
+	uint64_t generation;
+	uint8_t uid[EG_UID];
+	uint8_t request_digest[EG_DIGEST];
+	char id[EG_ID];
+};
+
+struct np_list {
+	uint32_t head, tail, count; /* slot + 1; 0: empty */
+};
+
+struct np_pending {
+	uint64_t cookie; /* of the api's question, 0: free */
+	int64_t deadline;
+	uint32_t slot;
+	uint64_t generation;
+	bool dns, audit; /* still to answer */
+	struct eg_mp_stats s;
+};
+
+struct np_main;
+
+/* The packet filter, as main sees it. All calls are one batch each. */
+struct np_enforcer {
+	int (*gateway_open)(struct np_main *m, uint32_t gw, int fd,
+			    bool adopted, struct eg_err *err);
+	void (*gateway_close)(struct np_main *m, uint32_t gw);
+	int (*host)(struct np_main *m, int fd, struct eg_err *err);
+	int (*host_addrs)(struct np_main *m, uint32_t gw, struct eg_err *err);
+	int (*prog_map)(struct np_main *m, int fd, struct np_prog *p,
+			struct eg_err *err);
+	void (*prog_unmap)(struct np_prog *p);
+	int (*prog_none)(int *ret_fd); /* the built-in policy, sealed */
+	void (*phase_names)(const struct np_prog *p, uint32_t phases,
+			    char buf[EG_PHASES * EG_PHASE]);
+	void (*digest)(const struct np_prog *p, uint32_t phases,
+		       uint8_t ret[EG_DIGEST]);
+	int (*lease)(struct np_main *m, struct np_lease *l, struct eg_err *err);
+	int (*rephase)(struct np_main *m, struct np_lease *l, struct eg_err *err);
+	int (*unlease)(struct np_main *m, struct np_lease *l, struct eg_err *err);
+	int (*scrub)(struct np_main *m, struct np_lease *l, struct eg_err *err);
+	int (*take_over)(struct np_main *m, struct np_lease *l,
+			 struct eg_err *err);
+	int (*pin)(struct np_main *m, struct np_lease *l,
+		   const struct eg_dm_pin *pin, struct eg_err *err);
+	int (*counters)(struct np_main *m, struct np_lease *l,
+			struct eg_reason_counts *c, uint64_t *unattributed,
+			struct eg_err *err);
+	void (*stats)(struct np_main *m, struct np_lease *l,
+		      struct eg_mp_stats *s);
+};
+
+struct np_main {
+	struct eg_role_ctx *ctx;
+	const struct eg_conf *conf;
+	const struct np_enforcer *k;
+	void *host_handle; /* the enforcer's */
+	int run_fd;
+	bool go, scanned, loaded, ready_said, build_up;
+	struct np_gateway gw[EG_GATEWAYS_MAX];
+	struct np_slot *slot;
+	struct np_list idle, armed;
+	uint32_t next_build; /* where to look for the next empty slot */
+	uint32_t building, arming, prefill;
+	uint64_t gen_next, gen_end;
+	bool gen_asked;
+	uint32_t *id_hash; /* buckets of slot + 1 */
+	struct np_tomb *tombs;
+	struct np_prog *progs;
+	struct np_pending *pending;
+	struct eg_event *event; /* ring */
+	uint64_t event_seq;
+	struct eg_timer *tick;
+	uint32_t host_naddrs;
+	uint32_t host_addr[EG_HOST_ADDRS];
+	struct eg_mp_pool count; /* counters; states are counted when asked */
+};
+
+/* ---- pool.c -------------------------------------------------------------- */
+
+int np_pool_init(struct np_main *m, struct eg_err *err);
+void np_pool_start(struct np_main *m); /* build's channel is there */
+void np_pool_run(struct np_main *m);   /* build and arm what is missing */
+void np_pool_on_build(struct np_main *m, struct eg_msg *msg);
+uint32_t np_pool_take(struct np_main *m, bool *slow); /* UINT32_MAX: none */
+void np_pool_give(struct np_main *m, uint32_t slot);  /* EMPTY again */
+void np_pool_generations(struct np_main *m, const struct eg_ctl_reserved *r);
+uint64_t np_pool_generation(struct np_main *m); /* 0: none left */
+void np_pool_count(struct np_main *m, struct eg_mp_pool *ret);
+int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot);
+void np_pool_say(struct np_main *m);
+
+/* ---- lease.c -------------------------------------------------------------- */
+
+struct np_lease *np_lease_find(struct np_main *m, const char *id);
+struct np_lease *np_lease_uid(struct np_main *m, const uint8_t uid[EG_UID]);
+struct np_lease *np_lease_at(struct np_main *m, uint32_t slot,
+			     uint64_t generation);
+void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
+		      const struct eg_lease_req *req);
+void np_lease_armed(struct np_main *m, uint32_t slot, int error);
+void np_lease_late(struct np_main *m, struct np_lease *l);
+void np_lease_guest(struct np_main *m, const struct eg_bm_slot *a);
+void np_lease_expired(struct np_main *m, struct np_lease *l);
+void np_lease_announce(struct np_main *m, struct np_lease *l, bool dns,
+		       bool audit);
+int np_lease_insert(struct np_main *m, struct np_lease *l);
+int np_lease_take_over(struct np_main *m, struct np_lease *l);
+void np_lease_reply(struct np_main *m, uint64_t cookie, enum eg_status st,
+		    const struct eg_lease *l, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+void np_lease_renew(struct np_main *m, uint64_t cookie,
+		    const struct eg_pm_which *w);
+void np_lease_phase(struct np_main *m, uint64_t cookie,
+		    const struct eg_pm_which *w);
+void np_lease_get(struct np_main *m, uint64_t cookie,
+		  const struct eg_pm_which *w);
+void np_lease_list(struct np_main *m, uint64_t cookie,
+		   const struct eg_pm_list *q);
+void np_lease_free(struct np_lease *l);
+size_t np_lease_size(unsigned int nlabels);
+struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
+				const struct eg_pm_which *w, bool change);
+
+/* ---- release.c ------------------------------------------------------------- */
+
+void np_release(struct np_main *m, struct np_lease *l, enum eg_cause cause);
+void np_release_request(struct np_main *m, uint64_t cookie,
+			const struct eg_pm_which *w);
+void np_release_build(struct np_main *m, uint16_t type,
+		      const struct eg_bm_slot *a);
+void np_release_dns(struct np_main *m, const struct eg_dm_stats *s);
+void np_release_sealed(struct np_main *m, const struct eg_am_sealed *s);
+void np_release_tick(struct np_main *m, struct np_lease *l, int64_t now);
+
+/* ---- stats.c ---------------------------------------------------------------- */
+
+void np_stats_request(struct np_main *m, uint64_t cookie,
+		      const struct eg_pm_which *w);
+void np_stats_dns(struct np_main *m, uint64_t cookie,
+		  const struct eg_dm_stats *s);
+void np_stats_audit(struct np_main *m, uint64_t cookie,
+		    const struct eg_am_stats *s);
+void np_stats_tick(struct np_main *m, int64_t now);
+
+/* ---- prog.c ------------------------------------------------------------------ */
+
+/* np_prog_get() - by descriptor (taken); shared when the digest is known. */
+int np_prog_get(struct np_main *m, int *fd, struct np_prog **ret,
+		struct eg_err *err);
+void np_prog_put(struct np_main *m, struct np_prog *p);
+
+/* ---- record.c ------------------------------------------------------------------ */
+
+int np_record_write(struct np_main *m, const struct np_lease *l,
+		    struct eg_err *err);
+void np_record_remove(struct np_main *m, const struct np_lease *l);
+int np_record_prog(struct np_main *m, const struct np_prog *p,
+		   struct eg_err *err);
+int np_record_tomb(struct np_main *m, const struct np_tomb *t);
+void np_record_untomb(struct np_main *m, const struct np_tomb *t);
+/* np_record_load() - all leases and tombstones; broken ones are moved aside */
+int np_record_load(struct np_main *m, struct eg_err *err);
+
+/* ---- event.c --------------------------------------------------------------------- */
+
+void np_event(struct np_main *m, enum eg_event_type type, enum eg_cause cause,
+	      const struct np_lease *l, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+void np_event_list(struct np_main *m, uint64_t cookie,
+		   const struct eg_pm_events *q);
+const char *np_event_name(enum eg_event_type type);
+
+#endif

@@ -1,0 +1,658 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The state of main without a kernel: a fake enforcer that records what it is
+ * asked, and siblings at the other end of real channels that answer like
+ * build, dns and audit do. Shows order, fencing, idempotence and what happens
+ * when somebody fails or is away.
+ */
+#include "netpool/state.h"
+#include "netpool/base/plan.h"
+#include "netpool/base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SLOTS 8
+
+struct world {
+	struct eg_loop *loop;
+	struct eg_conf conf;
+	struct eg_role_ctx ctx;
+	struct np_main *m;
+	struct eg_chan *far[EG_ROLE_COUNT]; /* the siblings' ends */
+	struct eg_chan *far_ctl;
+	char dir[64];
+	char log[4096]; /* what happened, in order */
+	bool build_fails, build_mute, dns_mute, audit_mute, enforcer_fails;
+	uint64_t gen;
+	struct eg_mp_lease reply;
+	struct eg_mp_end end;
+	unsigned int replies, ends;
+};
+
+static struct world w;
+
+static void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void note(const char *fmt, ...)
+{
+	size_t n = strlen(w.log);
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(w.log + n, sizeof(w.log) - n, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- the fake enforcer ------------------------------------------------------ */
+
+static int f_gateway(struct np_main *m, uint32_t g, int fd, bool adopted,
+		     struct eg_err *err)
+{
+	(void)adopted;
+	(void)err;
+	eg_close_p(&fd);
+	m->gw[g].handle = &w;
+	note("table%u ", g);
+	return 0;
+}
+
+static void f_close(struct np_main *m, uint32_t g)
+{
+	m->gw[g].handle = NULL;
+}
+
+static int f_host(struct np_main *m, int fd, struct eg_err *err)
+{
+	(void)m;
+	(void)err;
+	eg_close_p(&fd);
+	return 0;
+}
+
+static int f_addrs(struct np_main *m, uint32_t g, struct eg_err *err)
+{
+	(void)m;
+	(void)g;
+	(void)err;
+	return 0;
+}
+
+static int f_map(struct np_main *m, int fd, struct np_prog *p,
+		 struct eg_err *err)
+{
+	uint8_t b = 0;
+
+	(void)m;
+	if (fd < 0 || pread(fd, &b, 1, 0) != 1)
+		return eg_err_set(err, -EBADMSG, "no program");
+	memset(p->digest, b, EG_DIGEST);
+	return 0;
+}
+
+static void f_unmap(struct np_prog *p)
+{
+	(void)p;
+}
+
+static int f_none(int *fd)
+{
+	*fd = memfd_create("none", MFD_CLOEXEC);
+	return *fd < 0 || write(*fd, "n", 1) != 1 ? -EIO : 0;
+}
+
+static void f_names(const struct np_prog *p, uint32_t phases, char *buf)
+{
+	(void)p;
+	(void)phases;
+	buf[0] = '\0';
+}
+
+static void f_digest(const struct np_prog *p, uint32_t phases, uint8_t *ret)
+{
+	memcpy(ret, p->digest, EG_DIGEST);
+	ret[0] = (uint8_t)phases;
+}
+
+#define ENFORCER_CALL(name)                                                \
+	static int f_##name(struct np_main *m, struct np_lease *l,         \
+			    struct eg_err *err)                            \
+	{                                                                  \
+		(void)m;                                                   \
+		note(#name "%u ", l->l.slot);                              \
+		return w.enforcer_fails ? eg_err_set(err, -EIO, "kernel said no") : \
+					  0;                               \
+	}
+ENFORCER_CALL(lease)
+ENFORCER_CALL(rephase)
+ENFORCER_CALL(unlease)
+ENFORCER_CALL(scrub)
+ENFORCER_CALL(take_over)
+
+static int f_pin(struct np_main *m, struct np_lease *l,
+		 const struct eg_dm_pin *p, struct eg_err *err)
+{
+	(void)m;
+	(void)l;
+	(void)p;
+	(void)err;
+	return 0;
+}
+
+static int f_counters(struct np_main *m, struct np_lease *l,
+		      struct eg_reason_counts *c, uint64_t *u,
+		      struct eg_err *err)
+{
+	(void)m;
+	(void)l;
+	(void)err;
+	*u = 0;
+	c[EG_REASON_METADATA].denied = 3;
+	c[EG_REASON_METADATA].suppressed = 1;
+	c[EG_REASON_METADATA].sent = 2;
+	return 0;
+}
+
+static void f_stats(struct np_main *m, struct np_lease *l,
+		    struct eg_mp_stats *s)
+{
+	(void)m;
+	(void)l;
+	(void)s;
+}
+
+static const struct np_enforcer fake = {
+	.gateway_open = f_gateway, .gateway_close = f_close, .host = f_host,
+	.host_addrs = f_addrs, .prog_map = f_map, .prog_unmap = f_unmap,
+	.prog_none = f_none, .phase_names = f_names, .digest = f_digest,
+	.lease = f_lease, .rephase = f_rephase, .unlease = f_unlease,
+	.scrub = f_scrub, .take_over = f_take_over, .pin = f_pin,
+	.counters = f_counters, .stats = f_stats,
+};
+
+/* ---- the siblings -------------------------------------------------------------- */
+
+static void answer(enum eg_role who, uint16_t type, const void *b, size_t n,
+		   int fd)
+{
+	assert_int_equal(eg_chan_send(w.far[who], type, 0, b, n, fd), 0);
+}
+
+static void as_build(struct eg_msg *m)
+{
+	const struct eg_mb_slot *s = m->body;
+	struct eg_bm_slot a = { .error = w.build_fails ? -EIO : 0 };
+	struct eg_bm_gateway g = { .mtu = 1500 };
+	int fd;
+
+	if (m->type == EG_MB_SCAN) {
+		answer(EG_ROLE_BUILD, EG_BM_SCAN_END, NULL, 0, -1);
+	} else if (m->type == EG_MB_GATEWAY || m->type == EG_MB_GATEWAY_UP) {
+		g.gateway = ((const struct eg_mb_gateway *)m->body)->gateway;
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (m->type == EG_MB_GATEWAY_UP)
+			note("up%u ", g.gateway);
+		answer(EG_ROLE_BUILD, m->type == EG_MB_GATEWAY ?
+			       EG_BM_GATEWAY : EG_BM_GATEWAY_UP,
+		       &g, sizeof(g), m->type == EG_MB_GATEWAY ? fd : -1);
+		close(fd);
+	} else if (m->type == EG_MB_BUILD) {
+		a.slot = ((const struct eg_mb_slots *)m->body)->first;
+		answer(EG_ROLE_BUILD, EG_BM_BUILT, &a, sizeof(a), -1);
+	} else {
+		a.slot = s->slot;
+		a.generation = s->generation;
+		if (m->type == EG_MB_DOWN)
+			note("down%u ", s->slot);
+		if (m->type == EG_MB_SCRAP)
+			note("scrap%u ", s->slot);
+		answer(EG_ROLE_BUILD, m->type == EG_MB_ARM   ? EG_BM_ARMED :
+				      m->type == EG_MB_GUEST ? EG_BM_GUEST :
+				      m->type == EG_MB_DOWN  ? EG_BM_DOWN :
+							       EG_BM_SCRAPPED,
+		       &a, sizeof(a), -1);
+	}
+}
+
+static void as_dns(struct eg_msg *m)
+{
+	const struct eg_md_unlease *u = m->body;
+	struct eg_dm_stats s = { .slot = u->slot, .generation = u->generation };
+
+	if (m->type == EG_MD_LEASE)
+		note("dns+%u ", u->slot);
+	if (m->type == EG_MD_UNLEASE)
+		note("dns-%u ", u->slot);
+	if (m->type == EG_MD_STATS)
+		answer(EG_ROLE_DNS, EG_DM_STATS, &s, sizeof(s), -1);
+}
+
+static void as_audit(struct eg_msg *m)
+{
+	const struct eg_ma_end *e = m->body;
+	struct eg_am_sealed s = { 0 };
+
+	if (m->type == EG_MA_LEASE)
+		note("audit+ ");
+	if (m->type != EG_MA_END)
+		return;
+	note("seal%u ", e->slot);
+	assert_int_equal(e->packet[EG_REASON_METADATA].denied, 3);
+	s.slot = e->slot;
+	s.generation = e->generation;
+	s.packet_logged[EG_REASON_METADATA] = 2;
+	answer(EG_ROLE_AUDIT, EG_AM_SEALED, &s, sizeof(s), -1);
+}
+
+static void as_api(struct eg_msg *m)
+{
+	if (m->type == EG_MP_LEASE) {
+		memcpy(&w.reply, m->body, sizeof(w.reply));
+		w.replies++;
+	} else if (m->type == EG_MP_END) {
+		memcpy(&w.end, m->body, sizeof(w.end));
+		w.ends++;
+	}
+}
+
+static void far_on_msg(void *arg, struct eg_chan *c, struct eg_msg *m)
+{
+	(void)arg;
+	if (c == w.far[EG_ROLE_BUILD] && !w.build_mute)
+		as_build(m);
+	else if (c == w.far[EG_ROLE_DNS] && !w.dns_mute)
+		as_dns(m);
+	else if (c == w.far[EG_ROLE_AUDIT] && !w.audit_mute)
+		as_audit(m);
+	else if (c == w.far[EG_ROLE_API])
+		as_api(m);
+	else if (c == w.far_ctl && m->type == EG_CTL_RESERVE) {
+		struct eg_ctl_reserved r = { .first = w.gen,
+					     .end = w.gen + NP_RESERVE };
+
+		w.gen = r.end;
+		np_pool_generations(w.m, &r);
+	}
+}
+
+static void near_on_msg(void *arg, struct eg_chan *c, struct eg_msg *m)
+{
+	(void)arg;
+	if (c == w.ctx.peer[EG_ROLE_BUILD])
+		np_pool_on_build(w.m, m);
+	else if (c == w.ctx.peer[EG_ROLE_DNS] && m->type == EG_DM_STATS)
+		np_release_dns(w.m, m->body);
+	else if (c == w.ctx.peer[EG_ROLE_AUDIT] && m->type == EG_AM_SEALED)
+		np_release_sealed(w.m, m->body);
+}
+
+static void closed(void *arg, struct eg_chan *c, const char *why)
+{
+	(void)arg;
+	(void)c;
+	fail_msg("channel closed: %s", why);
+}
+
+static const struct eg_chan_ops far_ops = { far_on_msg, closed };
+static const struct eg_chan_ops near_ops = { near_on_msg, closed };
+
+static void stop(void *arg)
+{
+	eg_loop_stop(arg);
+}
+
+static void settle(void)
+{
+	struct eg_timer *t = eg_timer_new(w.loop, stop, w.loop);
+
+	eg_timer_set(t, 60000);
+	assert_int_equal(eg_loop_run(w.loop), 0);
+	eg_timer_free(t);
+}
+
+static void tick_at(int64_t now)
+{
+	for (uint32_t k = 0; k < SLOTS; k++)
+		if (w.m->slot[k].lease)
+			np_release_tick(w.m, w.m->slot[k].lease, now);
+	settle();
+}
+
+static void connect_pair(struct eg_chan **near, struct eg_chan **far)
+{
+	int sv[2];
+
+	assert_int_equal(eg_chan_pair(sv), 0);
+	assert_int_equal(eg_chan_new(near, w.loop, sv[0], &near_ops, NULL), 0);
+	assert_int_equal(eg_chan_new(far, w.loop, sv[1], &far_ops, NULL), 0);
+}
+
+static void main_open(void)
+{
+	struct eg_err err = { 0 };
+
+	w.m = calloc(1, sizeof(*w.m));
+	w.m->ctx = &w.ctx;
+	w.m->conf = &w.conf;
+	w.m->k = &fake;
+	w.m->run_fd = open(w.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	w.ctx.priv = w.m;
+	assert_int_equal(np_pool_init(w.m, &err), 0);
+	w.m->go = true;
+	(void)np_pool_generation(w.m);
+	np_pool_start(w.m);
+	settle();
+}
+
+static void main_close(void)
+{
+	for (uint32_t k = 0; k < SLOTS; k++)
+		if (w.m->slot[k].lease)
+			np_lease_expired(w.m, w.m->slot[k].lease);
+	while (w.m->tombs) {
+		struct np_tomb *t = w.m->tombs;
+
+		w.m->tombs = t->next;
+		free(t);
+	}
+	eg_close_p(&w.m->run_fd);
+	free(w.m->slot);
+	free(w.m->id_hash);
+	free(w.m->event);
+	free(w.m->pending);
+	free(w.m);
+}
+
+static int setup(void **state)
+{
+	static const enum eg_role roles[] = { EG_ROLE_BUILD, EG_ROLE_API,
+					      EG_ROLE_DNS, EG_ROLE_AUDIT };
+	char sub[80];
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.gen = 1;
+	(void)snprintf(w.dir, sizeof(w.dir), "/tmp/eg-lease.XXXXXX");
+	assert_non_null(mkdtemp(w.dir));
+	(void)snprintf(sub, sizeof(sub), "%s/leases", w.dir);
+	assert_int_equal(mkdir(sub, 0700), 0);
+	w.conf.slots = SLOTS;
+	w.conf.slots_per_gateway = 4;
+	w.conf.gateways = 2;
+	w.conf.prefill = -2;
+	w.conf.armed = 2;
+	w.conf.default_ttl_s = 3600;
+	w.conf.max_ttl_s = 86400;
+	w.conf.tombstone_s = 3600;
+	w.conf.prefix = (struct eg_prefix){ 0x0ac80000, 16 };
+	(void)snprintf(w.conf.netns, sizeof(w.conf.netns), "/run/netns");
+	assert_int_equal(eg_loop_new(&w.loop), 0);
+	w.ctx.loop = w.loop;
+	w.ctx.conf = &w.conf;
+	for (size_t i = 0; i < EG_ARRAY_SIZE(roles); i++)
+		connect_pair(&w.ctx.peer[roles[i]], &w.far[roles[i]]);
+	connect_pair(&w.ctx.ctl, &w.far_ctl);
+	main_open();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char cmd[160];
+
+	(void)state;
+	main_close();
+	for (unsigned int i = 0; i < EG_ROLE_COUNT; i++) {
+		eg_chan_free(w.ctx.peer[i]);
+		eg_chan_free(w.far[i]);
+	}
+	eg_chan_free(w.ctx.ctl);
+	eg_chan_free(w.far_ctl);
+	eg_loop_free(w.loop);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", w.dir);
+	return system(cmd); /* a test may */
+}
+
+static struct eg_lease_req request(const char *id, uint8_t digest)
+{
+	struct eg_lease_req q = { .ttl_s = 600, .owner = 1000 };
+
+	(void)snprintf(q.id, sizeof(q.id), "%s", id);
+	memset(q.request_digest, digest, EG_DIGEST);
+	return q;
+}
+
+static uint32_t lease(const char *id, uint8_t digest)
+{
+	struct eg_lease_req q = request(id, digest);
+	int fd = memfd_create("prog", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, "p", 1), 1);
+	np_lease_request(w.m, 1, &fd, &q);
+	eg_close_p(&fd);
+	settle();
+	return w.reply.status;
+}
+
+static uint32_t release(const char *id, uint32_t peer, uint64_t generation)
+{
+	struct eg_pm_which q = { .peer_uid = peer, .generation = generation };
+
+	(void)snprintf(q.id, sizeof(q.id), "%s", id);
+	np_release_request(w.m, 2, &q);
+	settle();
+	return w.reply.status;
+}
+
+/* ---- tests ------------------------------------------------------------------------ */
+
+static void test_table_before_link(void **state)
+{
+	(void)state;
+	assert_string_equal(w.log, "table0 up0 table1 up1 ");
+	assert_int_equal(w.m->armed.count, 2);
+	assert_int_equal(w.m->idle.count, SLOTS - 2);
+}
+
+static void test_lease_and_release_in_order(void **state)
+{
+	(void)state;
+	w.log[0] = '\0';
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	assert_int_equal(w.reply.lease.slow, 0);
+	assert_string_equal(w.reply.lease.netns, "/run/netns/eg-00000.1");
+	assert_string_equal(w.log, "lease0 dns+0 audit+ ");
+	w.log[0] = '\0';
+	assert_int_equal(release("a", 1000, 0), EG_OK);
+	assert_string_equal(w.log, "unlease0 down0 dns-0 seal0 scrub0 scrap0 ");
+	assert_int_equal(w.m->slot[0].lease == NULL, 1);
+	assert_int_equal(release("a", 1000, 0), EG_E_GONE);
+}
+
+static void test_put_is_idempotent(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	generation = w.reply.lease.generation;
+	assert_int_equal(lease("a", 1), EG_OK);
+	assert_int_equal(w.reply.lease.generation, generation);
+	assert_int_equal(lease("a", 2), EG_E_EXISTS);
+	assert_int_equal(release("a", 1000, 0), EG_OK);
+	assert_int_equal(lease("a", 1), EG_E_GONE); /* tombstone */
+}
+
+static void test_fences(void **state)
+{
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	assert_int_equal(release("a", 1000, 999), EG_E_STALE);
+	assert_int_equal(release("a", 1001, 0), EG_E_FORBIDDEN);
+	assert_int_equal(release("b", 1000, 0), EG_E_NOT_FOUND);
+	assert_int_equal(release("a", 0, 0), EG_OK); /* root may */
+}
+
+static void test_generations_are_new_for_ever(void **state)
+{
+	uint64_t last = 0;
+	char id[16];
+
+	(void)state;
+	for (int i = 0; i < 3 * SLOTS; i++) {
+		(void)snprintf(id, sizeof(id), "l%d", i);
+		assert_int_equal(lease(id, 1), EG_OK_CREATED);
+		assert_true(w.reply.lease.generation != last);
+		for (uint32_t k = 0; k < SLOTS; k++)
+			if (w.m->slot[k].lease)
+				assert_true(eg_epoch(w.m->slot[k].generation));
+		last = w.reply.lease.generation;
+		assert_int_equal(release(id, 1000, 0), EG_OK);
+	}
+}
+
+static void test_exhausted_at_once(void **state)
+{
+	char id[16];
+
+	(void)state;
+	for (int i = 0; i < SLOTS; i++) {
+		(void)snprintf(id, sizeof(id), "l%d", i);
+		assert_int_equal(lease(id, 1), EG_OK_CREATED);
+	}
+	assert_int_equal(lease("more", 1), EG_E_EXHAUSTED);
+	assert_int_equal(release("l3", 1000, 0), EG_OK);
+	assert_int_equal(lease("more", 1), EG_OK_CREATED);
+}
+
+static void test_kernel_refusal_leaves_nothing(void **state)
+{
+	(void)state;
+	w.enforcer_fails = true;
+	assert_int_equal(lease("a", 1), EG_E_INTERNAL);
+	assert_non_null(strstr(w.reply.text, "kernel said no"));
+	w.enforcer_fails = false;
+	assert_null(np_lease_find(w.m, "a"));
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	settle();
+	assert_int_equal(w.m->armed.count, 2); /* the scrapped one is back */
+}
+
+static void test_release_without_dns_and_audit(void **state)
+{
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	w.dns_mute = w.audit_mute = true;
+	w.replies = 0;
+	(void)release("a", 1000, 0);
+	assert_int_equal(w.replies, 0);
+	tick_at(eg_boot_ns() + 2 * NP_STEP_NS);
+	tick_at(eg_boot_ns() + 4 * NP_STEP_NS);
+	assert_int_equal(w.replies, 1);
+	assert_int_equal(w.reply.status, EG_OK);
+}
+
+static void test_release_waits_for_build(void **state)
+{
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	w.build_mute = true;
+	w.replies = 0;
+	(void)release("a", 1000, 0);
+	assert_int_equal(w.replies, 0);
+	assert_non_null(strstr(w.log, "unlease0")); /* nothing passes already */
+	w.build_mute = false;
+	tick_at(eg_boot_ns() + 2 * NP_STEP_NS);
+	assert_int_equal(w.reply.status, EG_OK);
+}
+
+static void test_expiry(void **state)
+{
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	tick_at(eg_boot_ns() + 599 * EG_NSEC_PER_SEC);
+	assert_non_null(np_lease_find(w.m, "a"));
+	tick_at(eg_boot_ns() + 601 * EG_NSEC_PER_SEC);
+	assert_null(np_lease_find(w.m, "a"));
+}
+
+static void test_records_survive_main(void **state)
+{
+	uint64_t generation;
+	uint8_t uid[EG_UID];
+
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	assert_int_equal(lease("b", 1), EG_OK_CREATED);
+	generation = w.reply.lease.generation;
+	memcpy(uid, w.reply.lease.uid, EG_UID);
+	assert_int_equal(release("a", 1000, 0), EG_OK);
+	main_close();
+	w.build_mute = true; /* only the records, no gateway comes up */
+	main_open();
+	w.build_mute = false;
+	{
+		struct eg_err err = { 0 };
+
+		assert_int_equal(np_record_load(w.m, &err), 0);
+	}
+	assert_non_null(np_lease_find(w.m, "b"));
+	assert_null(np_lease_find(w.m, "a"));
+	assert_int_equal(np_lease_find(w.m, "b")->l.generation, generation);
+	assert_memory_equal(np_lease_find(w.m, "b")->l.uid, uid, EG_UID);
+	w.m->loaded = true;
+	assert_int_equal(lease("a", 1), EG_E_GONE); /* the tombstone, too */
+}
+
+static void test_broken_record_is_moved_aside(void **state)
+{
+	char path[128];
+	struct stat st;
+	FILE *f;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/leases/0.77", w.dir);
+	f = fopen(path, "w");
+	(void)fputs("not a record", f);
+	(void)fclose(f);
+	{
+		struct eg_err err = { 0 };
+
+		assert_int_equal(np_record_load(w.m, &err), 0);
+	}
+	assert_int_equal(stat(path, &st), -1);
+	(void)snprintf(path, sizeof(path), "%s/leases/0.77.bad", w.dir);
+	assert_int_equal(stat(path, &st), 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_table_before_link),
+		T(test_lease_and_release_in_order),
+		T(test_put_is_idempotent),
+		T(test_fences),
+		T(test_generations_are_new_for_ever),
+		T(test_exhausted_at_once),
+		T(test_kernel_refusal_leaves_nothing),
+		T(test_release_without_dns_and_audit),
+		T(test_release_waits_for_build),
+		T(test_expiry),
+		T(test_records_survive_main),
+		T(test_broken_record_is_moved_aside),
+	};
+
+	return cmocka_run_group_tests_name("netpool/lease", tests, NULL, NULL);
+}
