@@ -160,3 +160,38 @@ uninstall:
 
 clean:
 	rm -rf build build-asan build-clang
+
+# Fuzzers need clang. `make fuzz FUZZ_TIME=60` runs each of tests/fuzz for that
+# many seconds from its corpus; new inputs stay below $(B)/fuzz, crashers go
+# to tests/bogons.
+FUZZ_TIME ?= 60
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
+FUZZ_CFLAGS = -std=gnu11 -I. -D_GNU_SOURCE -DEG_VERSION='"$(VERSION)"' -g -O1 \
+	-fsanitize=address,undefined -fno-sanitize-recover=all \
+	$(shell $(PKG_CONFIG) --cflags $(PKGS))
+FUZZ_OBJ := $(LIB_SRC:%.c=$(B)/fuzz/obj/%.o) $(UNITLIB_SRC:%.c=$(B)/fuzz/obj/%.o)
+
+$(B)/fuzz/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)clang $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+
+$(B)/fuzz/libegressd.a: $(FUZZ_OBJ)
+	$(Q)rm -f $@ && ar rcs $@ $(FUZZ_OBJ)
+
+$(B)/fuzz/%: tests/fuzz/%.c $(B)/fuzz/libegressd.a
+	$(say) LD $@
+	$(Q)clang $(FUZZ_CFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
+
+-include $(FUZZ_OBJ:.o=.d)
+
+fuzz: $(FUZZ_BIN)
+	@for f in $(FUZZ_BIN); do \
+		n=$${f##*/fuzz_}; mkdir -p $(B)/fuzz/new-$$n tests/bogons; \
+		echo "== $$f"; \
+		$$f -max_total_time=$(FUZZ_TIME) -max_len=4096 -timeout=5 \
+			-artifact_prefix=tests/bogons/$$n- \
+			-print_final_stats=1 -verbosity=0 \
+			$(B)/fuzz/new-$$n tests/fuzz/corpus/$$n || exit 1; \
+	done

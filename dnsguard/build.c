@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #define OPT_LEN 11
-#define ADDR_RR 16 /* pointer to the question, fixed part, address */
+#define ADDR_RR 16   /* pointer to the question, fixed part, address */
 #define SOA_RDATA 22 /* two root names and five numbers */
 #define SOA_RR (12 + SOA_RDATA)
 #define OPTION_EDE 15
@@ -54,9 +54,9 @@ void dg_build_case(struct eg_name *name)
 
 		/* Length octets are below 64 and never letters. */
 		if (name->wire[i] >= 'A' && c >= 'a' && c <= 'z')
-			name->wire[i] = bits[i / 8] >> i % 8 & 1 ?
-						c :
-						(uint8_t)(c & ~0x20);
+			name->wire[i] = bits[i / 8] >> i % 8 & 1
+						? c
+						: (uint8_t)(c & ~0x20);
 	}
 }
 
@@ -118,7 +118,7 @@ static size_t put_soa(uint8_t *p)
 	size_t n = put_rr(p, QNAME_POINTER, DG_T_SOA, DG_NEG_TTL, SOA_RDATA);
 
 	memset(p + n, 0, SOA_RDATA);
-	dg_put32(p + n + 2, 1);	 /* serial */
+	dg_put32(p + n + 2, 1);	   /* serial */
 	dg_put32(p + n + 6, 3600); /* refresh, retry, expire: nobody's use */
 	dg_put32(p + n + 10, 600);
 	dg_put32(p + n + 14, 86400);

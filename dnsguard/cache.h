@@ -14,8 +14,8 @@
 
 #include "dnsguard/walk.h"
 
-#define DG_CACHE_SHARED 8192  /* distinct exact names of all policies in use */
-#define DG_CACHE_PRIVATE 64   /* wildcard names of one lease at a time */
+#define DG_CACHE_SHARED 8192 /* distinct exact names of all policies in use */
+#define DG_CACHE_PRIVATE 64  /* wildcard names of one lease at a time */
 #define DG_CHAIN_OCTETS (DG_CHAIN * EG_NAME_WIRE)
 
 enum dg_kind {
@@ -29,10 +29,10 @@ enum dg_kind {
 struct dg_entry {
 	struct eg_name name; /* lower case */
 	enum dg_kind kind;
-	enum dg_ede ede;     /* DG_KIND_FAIL: why */
-	uint32_t ttl;	     /* as it came */
-	int64_t expires;     /* ns */
-	uint32_t rotate;     /* where the next answer starts */
+	enum dg_ede ede; /* DG_KIND_FAIL: why */
+	uint32_t ttl;	 /* as it came */
+	int64_t expires; /* ns */
+	uint32_t rotate; /* where the next answer starts */
 	uint32_t naddrs;
 	uint32_t addr[DG_REPLY_ADDRS];
 	uint32_t nchain;

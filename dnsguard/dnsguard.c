@@ -72,8 +72,7 @@ static void on_tick(void *arg)
 
 /* ---- to audit ---------------------------------------------------------- */
 
-static int ring_add(struct dg_role *d, uint16_t type, const void *body,
-		    size_t len)
+static int ring_add(struct dg_role *d, uint16_t type, const void *body, size_t len)
 {
 	struct ring_item *i;
 
@@ -100,8 +99,7 @@ static void ring_flush(struct dg_role *d)
 	}
 }
 
-static int to_audit(struct dg_role *d, uint16_t type, const void *body,
-		    size_t len)
+static int to_audit(struct dg_role *d, uint16_t type, const void *body, size_t len)
 {
 	if (d->ring_count)
 		ring_flush(d);
@@ -125,8 +123,8 @@ static void op_name(void *arg, const struct eg_da_name *m)
 
 /* ---- to guests, main and upstreams ------------------------------------- */
 
-static void op_reply(void *arg, const struct dg_client *to,
-		     const uint8_t *msg, size_t len)
+static void op_reply(void *arg, const struct dg_client *to, const uint8_t *msg,
+		     size_t len)
 {
 	struct dg_role *d = arg;
 
@@ -174,8 +172,7 @@ static void up_close(void *arg, uint32_t req)
 		dg_sock_close(d->sock, req);
 }
 
-static void on_up_datagram(void *arg, uint32_t req, const uint8_t *msg,
-			   size_t len)
+static void on_up_datagram(void *arg, uint32_t req, const uint8_t *msg, size_t len)
 {
 	struct dg_role *d = arg;
 
@@ -185,8 +182,7 @@ static void on_up_datagram(void *arg, uint32_t req, const uint8_t *msg,
 	turn_end(d);
 }
 
-static void on_up_stream(void *arg, uint32_t req, const uint8_t *msg,
-			 size_t len)
+static void on_up_stream(void *arg, uint32_t req, const uint8_t *msg, size_t len)
 {
 	struct dg_role *d = arg;
 
@@ -201,8 +197,7 @@ static void on_up_error(void *arg, uint32_t req)
 	struct dg_role *d = arg;
 
 	turn_begin(d);
-	dg_up_on_error(dg_guard_up(d->guard), req,
-		       eg_loop_now_ns(d->ctx->loop));
+	dg_up_on_error(dg_guard_up(d->guard), req, eg_loop_now_ns(d->ctx->loop));
 	turn_end(d);
 }
 
@@ -255,35 +250,42 @@ static int get_policy(struct dg_role *d, const struct eg_md_lease *m, int fd,
 	return r;
 }
 
+static void end_lease(struct dg_role *d, uint32_t slot, uint64_t generation)
+{
+	if (!generation || dg_guard_live(d->guard, slot) != generation)
+		return;
+	dg_guard_unlease(d->guard, slot, generation);
+	dg_listen_cut(d->listen, slot);
+}
+
 static void on_lease(struct dg_role *d, const struct eg_msg *m)
 {
 	const struct eg_md_lease *l = m->body;
+	uint64_t live = dg_guard_live(d->guard, l->slot);
 	struct dg_policy *p;
-	struct eg_err err = { 0 };
+	struct eg_err err = {0};
 	int r;
 
-	if (dg_guard_live(d->guard, l->slot) != l->generation)
-		dg_listen_cut(d->listen, l->slot);
+	if (live > l->generation)
+		return;
+	if (live && live < l->generation)
+		end_lease(d, l->slot, live);
 	r = get_policy(d, l, m->fd, &p, &err);
 	if (r) {
 		/* Without its policy a slot is unleased here: fails closed. */
+		end_lease(d, l->slot, l->generation);
 		eg_error("slot %u: no policy for its lease: %s", l->slot,
 			 err.code ? err.text : strerror(-r));
 		return;
 	}
 	r = dg_guard_lease(d->guard, l, p);
 	if (r)
-		eg_error("slot %u: lease not taken: %s", l->slot,
-			 strerror(-r));
+		eg_error("slot %u: lease not taken: %s", l->slot, strerror(-r));
 }
 
 static void on_unlease(struct dg_role *d, const struct eg_md_unlease *m)
 {
-	if (!m->generation ||
-	    dg_guard_live(d->guard, m->slot) != m->generation)
-		return;
-	dg_guard_unlease(d->guard, m->slot, m->generation);
-	dg_listen_cut(d->listen, m->slot);
+	end_lease(d, m->slot, m->generation);
 }
 
 static void on_stats(struct dg_role *d, const struct eg_msg *m)
@@ -351,12 +353,12 @@ static int role_start(struct eg_role_ctx *ctx, struct eg_err *err)
 	if (!r)
 		r = dg_listen_new(&d->listen, ctx->loop, c, &listen_ops, d);
 	if (!r)
-		r = dg_guard_new(&d->guard, c, &guard_ops, up_send, up_close,
-				 d);
+		r = dg_guard_new(&d->guard, c, &guard_ops, up_send, up_close, d);
 	if (r)
 		return eg_err_sys(err, r, "cannot set up the DNS guard");
 	if (!c->upstreams)
-		eg_warning("no upstream resolver is configured: allowed names will not resolve; set [dns] upstream");
+		eg_warning(
+			"no upstream resolver is configured: allowed names will not resolve; set [dns] upstream");
 	return 0;
 }
 

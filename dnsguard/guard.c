@@ -23,7 +23,7 @@ enum wait_state { W_FREE, W_UP, W_PIN };
 
 struct waiter {
 	enum wait_state state;
-	uint32_t serial; /* a late pin must not find the next user */
+	uint32_t serial;       /* a late pin must not find the next user */
 	uint32_t newer, older; /* order of arrival */
 	uint32_t next;	       /* in the flight, or in the free list */
 	uint32_t flight;
@@ -38,11 +38,11 @@ struct waiter {
 };
 
 struct flight {
-	bool used, tail;   /* tail: asks the end of a cut chain */
-	uint64_t generation; /* of the owner, for a private name */
-	uint32_t owner;	   /* slot, or OWNER_SHARED */
-	uint32_t first;	   /* waiter */
-	struct eg_name name; /* the question's, in the first asker's case */
+	bool used, tail;	/* tail: asks the end of a cut chain */
+	uint64_t generation;	/* of the owner, for a private name */
+	uint32_t owner;		/* slot, or OWNER_SHARED */
+	uint32_t first;		/* waiter */
+	struct eg_name name;	/* the question's, in the first asker's case */
 	struct dg_reply so_far; /* chain and TTL of the first part */
 };
 
@@ -57,8 +57,8 @@ struct dg_guard {
 	struct dg_up *up;
 	struct dg_policies policies;
 	struct dg_cache *cache;
-	struct dg_tree *denied;	     /* conf->deny_name and special names */
-	uint8_t *denied_reason;	     /* by node; 0: nothing */
+	struct dg_tree *denied; /* conf->deny_name and special names */
+	uint8_t *denied_reason; /* by node; 0: nothing */
 	uint32_t rate, burst, miss_rate;
 	uint64_t unleased;
 	uint32_t newest, oldest, free, flights;
@@ -73,8 +73,8 @@ struct dg_guard {
  * inside): a wildcard never reaches them, only an entry that writes the name.
  */
 static const char *const special_names[] = {
-	"localhost", "local", "internal", "onion", "home.arpa", "invalid",
-	"resolver.arpa",
+	"localhost", "local",	"internal",	 "onion",
+	"home.arpa", "invalid", "resolver.arpa",
 };
 #define REASON_SPECIAL 0xff /* in denied_reason: wildcards only */
 
@@ -118,8 +118,7 @@ static void fill_denial(const struct dg_guard *g, const struct dg_lease *l,
 		m->name.len = d->name->len;
 		memcpy(m->name.wire, d->name->wire, d->name->len);
 	}
-	m->len = (uint32_t)(d->len < EG_DNS_EVIDENCE ? d->len :
-						       EG_DNS_EVIDENCE);
+	m->len = (uint32_t)(d->len < EG_DNS_EVIDENCE ? d->len : EG_DNS_EVIDENCE);
 	memcpy(m->query, d->query, m->len);
 }
 
@@ -128,11 +127,10 @@ static void deny(struct dg_guard *g, struct dg_lease *l,
 		 const struct dg_client *c, const struct denial *d)
 {
 	struct eg_reason_counts *n = &l->count[d->reason];
-	struct eg_da_denial m = { 0 };
+	struct eg_da_denial m = {0};
 
 	n->denied++;
-	if (dg_bucket_take(&l->record[d->reason], g->now, DG_RECORDS,
-			   DG_RECORDS)) {
+	if (dg_bucket_take(&l->record[d->reason], g->now, DG_RECORDS, DG_RECORDS)) {
 		fill_denial(g, l, c, d, &m);
 		if (!g->ops->denial(g->arg, &m)) {
 			n->sent++;
@@ -157,7 +155,9 @@ static void send_answer(struct dg_guard *g, const struct dg_client *c,
 }
 
 static const struct dg_answer answer_nodata = {
-	.rcode = DG_NOERROR, .soa = true, .ede = DG_EDE_NONE,
+	.rcode = DG_NOERROR,
+	.soa = true,
+	.ede = DG_EDE_NONE,
 };
 
 /* What a guest is told of a denial. */
@@ -174,8 +174,8 @@ static struct dg_answer answer_denied(const struct dg_guard *g,
 
 static struct dg_answer answer_fail(enum dg_ede ede, const char *text)
 {
-	return (struct dg_answer){ .rcode = DG_SERVFAIL, .ede = ede,
-				   .ede_text = text };
+	return (struct dg_answer){
+		.rcode = DG_SERVFAIL, .ede = ede, .ede_text = text};
 }
 
 /* ---- waiters ----------------------------------------------------------- */
@@ -222,8 +222,8 @@ static struct waiter *wait_begin(struct dg_guard *g, struct dg_lease *l,
 	w->client = *c;
 	w->q = *q;
 	w->naddrs = 0;
-	w->evidence_len = (uint32_t)(len < EG_DNS_EVIDENCE ? len :
-							     EG_DNS_EVIDENCE);
+	w->evidence_len =
+		(uint32_t)(len < EG_DNS_EVIDENCE ? len : EG_DNS_EVIDENCE);
 	memcpy(w->evidence, msg, w->evidence_len);
 	l->waiting++;
 	return w;
@@ -243,8 +243,7 @@ static void leave_flight(struct dg_guard *g, struct waiter *w)
 }
 
 /* The counters of the lease, if it is still the same one. */
-static void set_state(struct dg_guard *g, struct waiter *w,
-		      enum wait_state state)
+static void set_state(struct dg_guard *g, struct waiter *w, enum wait_state state)
 {
 	struct dg_lease *l = lease_of(g, w);
 
@@ -299,21 +298,20 @@ static void wait_fail(struct dg_guard *g, struct waiter *w, enum dg_ede ede,
 }
 
 /* Denied after all: record it and say so. */
-static void wait_deny(struct dg_guard *g, struct waiter *w,
-		      enum eg_reason reason, enum eg_reason class,
-		      const uint32_t *addr)
+static void wait_deny(struct dg_guard *g, struct waiter *w, enum eg_reason reason,
+		      enum eg_reason class, const uint32_t *addr)
 {
 	struct dg_answer a = answer_denied(g, reason);
 	struct dg_lease *l = lease_of(g, w);
-	struct denial d = { .reason = reason,
-			    .rcode = a.rcode,
-			    .name = &w->q.name,
-			    .qtype = w->q.qtype,
-			    .query = w->evidence,
-			    .len = w->evidence_len,
-			    .has_addr = addr,
-			    .addr = addr ? *addr : 0,
-			    .class = class };
+	struct denial d = {.reason = reason,
+			   .rcode = a.rcode,
+			   .name = &w->q.name,
+			   .qtype = w->q.qtype,
+			   .query = w->evidence,
+			   .len = w->evidence_len,
+			   .has_addr = addr,
+			   .addr = addr ? *addr : 0,
+			   .class = class};
 
 	if (l)
 		deny(g, l, &w->client, &d);
@@ -323,8 +321,7 @@ static void wait_deny(struct dg_guard *g, struct waiter *w,
 /* ---- policy ------------------------------------------------------------ */
 
 /* Is the name, or one above it, denied to everyone? NONE: no. */
-static uint8_t always_denied(const struct dg_guard *g,
-			     const struct eg_name *name)
+static uint8_t always_denied(const struct dg_guard *g, const struct eg_name *name)
 {
 	uint8_t worst = EG_REASON_NONE;
 	struct dg_path path;
@@ -341,18 +338,18 @@ static uint8_t always_denied(const struct dg_guard *g,
 }
 
 /* NONE: allowed, or an ancestor (v->ancestor); else the reason. */
-static enum eg_reason decide(const struct dg_guard *g,
-			     const struct dg_lease *l,
+static enum eg_reason decide(const struct dg_guard *g, const struct dg_lease *l,
 			     const struct eg_name *name, struct rl_verdict *v)
 {
 	uint8_t always = always_denied(g, name);
 
-	dg_index_lookup(l->policy->index, l->phases,
-			g->wall / EG_NSEC_PER_SEC, name, v);
-	if (always == REASON_SPECIAL ? v->wildcard : always != EG_REASON_NONE) {
+	dg_index_lookup(l->policy->index, l->phases, g->wall / EG_NSEC_PER_SEC,
+			name, v);
+	if (always == REASON_SPECIAL ? v->wildcard && !v->has_host
+				     : always != EG_REASON_NONE) {
 		v->allowed = v->ancestor = false;
-		return always == EG_REASON_METADATA ? EG_REASON_METADATA :
-						      EG_REASON_DNS_DENIED;
+		return always == EG_REASON_METADATA ? EG_REASON_METADATA
+						    : EG_REASON_DNS_DENIED;
 	}
 	if (name->len == 1)
 		v->ancestor = false; /* the root tells nobody anything */
@@ -362,9 +359,8 @@ static enum eg_reason decide(const struct dg_guard *g,
 }
 
 /* Why a CNAME target may not be on the way; NONE: it may. */
-static enum eg_reason vet_hop(const struct dg_guard *g,
-			      const struct dg_lease *l, uint32_t flags,
-			      const struct eg_name *hop)
+static enum eg_reason vet_hop(const struct dg_guard *g, const struct dg_lease *l,
+			      uint32_t flags, const struct eg_name *hop)
 {
 	uint8_t always = always_denied(g, hop);
 	struct rl_verdict v;
@@ -373,8 +369,8 @@ static enum eg_reason vet_hop(const struct dg_guard *g,
 		return EG_REASON_METADATA;
 	if (always != EG_REASON_NONE)
 		return EG_REASON_REBIND;
-	dg_index_lookup(l->policy->index, l->phases,
-			g->wall / EG_NSEC_PER_SEC, hop, &v);
+	dg_index_lookup(l->policy->index, l->phases, g->wall / EG_NSEC_PER_SEC,
+			hop, &v);
 	if (v.denied || ((flags & RL_F_CHAIN_LISTED) && !v.allowed))
 		return EG_REASON_DNS_DENIED;
 	return EG_REASON_NONE;
@@ -409,18 +405,16 @@ static void vet_addrs(const struct dg_guard *g, const struct rl_verdict *v,
 	ret->stripped = ret->whole = false;
 	ret->class = EG_REASON_NONE;
 	for (uint32_t i = 0; i < n; i++) {
-		enum eg_reason r = dg_vet_addr(g->conf, addr[i], v->private,
-					       v->nprivate);
-		bool grave = r == EG_REASON_METADATA ||
-			     r == EG_REASON_RESERVED;
+		enum eg_reason r =
+			dg_vet_addr(g->conf, addr[i], v->private, v->nprivate);
+		bool grave = r == EG_REASON_METADATA || r == EG_REASON_RESERVED;
 
 		if (r == EG_REASON_NONE) {
 			ret->addr[ret->n++] = addr[i];
 			continue;
 		}
 		if (!ret->stripped || (grave && !ret->whole) ||
-		    (r == EG_REASON_METADATA &&
-		     ret->class != EG_REASON_METADATA)) {
+		    (r == EG_REASON_METADATA && ret->class != EG_REASON_METADATA)) {
 			ret->class = r;
 			ret->bad = addr[i];
 		}
@@ -433,10 +427,10 @@ static void vet_addrs(const struct dg_guard *g, const struct rl_verdict *v,
 
 static void ask_pin(struct dg_guard *g, struct waiter *w)
 {
-	struct eg_dm_pin m = { .slot = w->client.slot,
-			       .naddrs = w->naddrs,
-			       .generation = w->generation,
-			       .lifetime_s = w->lifetime };
+	struct eg_dm_pin m = {.slot = w->client.slot,
+			      .naddrs = w->naddrs,
+			      .generation = w->generation,
+			      .lifetime_s = w->lifetime};
 
 	memcpy(m.addr, w->addr, w->naddrs * sizeof(m.addr[0]));
 	m.name.len = w->q.name.len;
@@ -474,12 +468,12 @@ static void serve_vetted(struct dg_guard *g, struct dg_lease *l,
 	w->naddrs = dg_lease_choose(l, s, vet->addr, vet->n, rotate,
 				    dg_build_room(&w->q), g->now, w->addr);
 	if (!w->naddrs) {
-		struct denial d = { .reason = EG_REASON_QUOTA,
-				    .rcode = DG_SERVFAIL,
-				    .name = &w->q.name,
-				    .qtype = w->q.qtype,
-				    .query = w->evidence,
-				    .len = w->evidence_len };
+		struct denial d = {.reason = EG_REASON_QUOTA,
+				   .rcode = DG_SERVFAIL,
+				   .name = &w->q.name,
+				   .qtype = w->q.qtype,
+				   .query = w->evidence,
+				   .len = w->evidence_len};
 
 		deny(g, l, &w->client, &d);
 		wait_fail(g, w, DG_EDE_OTHER, "quota: too many pins");
@@ -491,32 +485,30 @@ static void serve_vetted(struct dg_guard *g, struct dg_lease *l,
 }
 
 /* Addresses of an allowed name, from upstream or [host], to one waiter. */
-static void serve_addrs(struct dg_guard *g, struct dg_lease *l,
-			struct waiter *w, const struct rl_verdict *v,
-			const uint32_t *addr, uint32_t n, uint32_t ttl,
-			uint32_t rotate)
+static void serve_addrs(struct dg_guard *g, struct dg_lease *l, struct waiter *w,
+			const struct rl_verdict *v, const uint32_t *addr,
+			uint32_t n, uint32_t ttl, uint32_t rotate)
 {
 	struct vetted vet;
 
 	vet_addrs(g, v, addr, n, &vet);
 	if (vet.whole || (vet.stripped && !vet.n)) {
 		wait_deny(g, w,
-			  vet.class == EG_REASON_METADATA ?
-				  EG_REASON_METADATA :
-				  EG_REASON_REBIND,
+			  vet.class == EG_REASON_METADATA ? EG_REASON_METADATA
+							  : EG_REASON_REBIND,
 			  vet.class, &vet.bad);
 		return;
 	}
 	if (vet.stripped) {
-		struct denial d = { .reason = EG_REASON_REBIND,
-				    .rcode = DG_NOERROR,
-				    .name = &w->q.name,
-				    .qtype = w->q.qtype,
-				    .query = w->evidence,
-				    .len = w->evidence_len,
-				    .has_addr = true,
-				    .addr = vet.bad,
-				    .class = vet.class };
+		struct denial d = {.reason = EG_REASON_REBIND,
+				   .rcode = DG_NOERROR,
+				   .name = &w->q.name,
+				   .qtype = w->q.qtype,
+				   .query = w->evidence,
+				   .len = w->evidence_len,
+				   .has_addr = true,
+				   .addr = vet.bad,
+				   .class = vet.class};
 
 		deny(g, l, &w->client, &d);
 	}
@@ -524,9 +516,8 @@ static void serve_addrs(struct dg_guard *g, struct dg_lease *l,
 }
 
 /* What is known of a name, to one waiter whose policy has just been asked. */
-static void serve_entry(struct dg_guard *g, struct dg_lease *l,
-			struct waiter *w, const struct rl_verdict *v,
-			struct dg_entry *e)
+static void serve_entry(struct dg_guard *g, struct dg_lease *l, struct waiter *w,
+			const struct rl_verdict *v, struct dg_entry *e)
 {
 	struct dg_answer a = answer_nodata;
 	enum eg_reason r;
@@ -552,30 +543,28 @@ static void serve_entry(struct dg_guard *g, struct dg_lease *l,
 		wait_deny(g, w, r, EG_REASON_NONE, NULL);
 		return;
 	}
-	left = e->expires > g->now ? (e->expires - g->now) / EG_NSEC_PER_SEC :
-				     0;
-	serve_addrs(g, l, w, v, e->addr, e->naddrs, (uint32_t)left,
-		    e->rotate);
+	left = e->expires > g->now ? (e->expires - g->now) / EG_NSEC_PER_SEC : 0;
+	serve_addrs(g, l, w, v, e->addr, e->naddrs, (uint32_t)left, e->rotate);
 	e->rotate += DG_ANSWER_ADDRS < e->naddrs ? DG_ANSWER_ADDRS : 1;
 }
 
 static void on_ack(struct dg_guard *g, struct dg_lease *l, struct waiter *w)
 {
 	int64_t until = g->now + (int64_t)w->lifetime * EG_NSEC_PER_SEC;
-	struct eg_da_name m = { .slot = l->slot,
-				.naddrs = w->naddrs,
-				.generation = l->generation,
-				.lifetime_s = w->lifetime };
-	struct dg_answer a = { .rcode = DG_NOERROR, .ede = DG_EDE_NONE,
-			       .ttl = w->ttl, .naddrs = w->naddrs };
+	struct eg_da_name m = {.slot = l->slot,
+			       .naddrs = w->naddrs,
+			       .generation = l->generation,
+			       .lifetime_s = w->lifetime};
+	struct dg_answer a = {.rcode = DG_NOERROR,
+			      .ede = DG_EDE_NONE,
+			      .ttl = w->ttl,
+			      .naddrs = w->naddrs};
 	bool fresh = true;
-	struct dg_pinset *s = dg_lease_pinned(l, &w->q.name, w->addr,
-					      w->naddrs, until, g->now,
-					      &fresh);
+	struct dg_pinset *s = dg_lease_pinned(l, &w->q.name, w->addr, w->naddrs,
+					      until, g->now, &fresh);
 
 	memcpy(a.addr, w->addr, sizeof(a.addr));
-	if (fresh || !s ||
-	    g->now - s->told >= DG_NAME_AGAIN_S * EG_NSEC_PER_SEC) {
+	if (fresh || !s || g->now - s->told >= DG_NAME_AGAIN_S * EG_NSEC_PER_SEC) {
 		memcpy(m.addr, w->addr, w->naddrs * sizeof(m.addr[0]));
 		m.name.len = w->q.name.len;
 		memcpy(m.name.wire, w->q.name.wire, w->q.name.len);
@@ -608,8 +597,7 @@ void dg_guard_pinned(struct dg_guard *g, uint64_t cookie,
 		on_ack(g, l, w);
 	} else if (m->error == -EACCES || m->error == -EPERM) {
 		/* main knows more: the host's addresses, the tenant's permits */
-		wait_deny(g, w, EG_REASON_REBIND, EG_REASON_PRIVATE,
-			  &w->addr[0]);
+		wait_deny(g, w, EG_REASON_REBIND, EG_REASON_PRIVATE, &w->addr[0]);
 	} else {
 		wait_fail(g, w, DG_EDE_OTHER, "pin failed");
 	}
@@ -689,19 +677,19 @@ static struct dg_cache *cache_for(struct dg_guard *g, struct dg_lease *l,
 /* Requests run short: a lease that has many has to wait. */
 static uint32_t asking_limit(const struct dg_guard *g)
 {
-	return g->flights > DG_UP_REQUESTS * 3 / 4 ? DG_ASKING_TIGHT :
-						     DG_ASKING_LEASE;
+	return g->flights > DG_UP_REQUESTS * 3 / 4 ? DG_ASKING_TIGHT
+						   : DG_ASKING_LEASE;
 }
 
-static void wait_rate(struct dg_guard *g, struct dg_lease *l,
-		      struct waiter *w, bool reply)
+static void wait_rate(struct dg_guard *g, struct dg_lease *l, struct waiter *w,
+		      bool reply)
 {
-	struct denial d = { .reason = EG_REASON_RATE,
-			    .rcode = reply ? DG_SERVFAIL : DG_NOERROR,
-			    .name = &w->q.name,
-			    .qtype = w->q.qtype,
-			    .query = w->evidence,
-			    .len = w->evidence_len };
+	struct denial d = {.reason = EG_REASON_RATE,
+			   .rcode = reply ? DG_SERVFAIL : DG_NOERROR,
+			   .name = &w->q.name,
+			   .qtype = w->q.qtype,
+			   .query = w->evidence,
+			   .len = w->evidence_len};
 
 	deny(g, l, &w->client, &d);
 	if (reply) {
@@ -743,8 +731,7 @@ static void ask_upstream(struct dg_guard *g, struct dg_lease *l,
 }
 
 /* Give what has been learned to everyone who waits for it. */
-static void serve_flight(struct dg_guard *g, struct flight *f,
-			 struct dg_entry *e)
+static void serve_flight(struct dg_guard *g, struct flight *f, struct dg_entry *e)
 {
 	while (f->first != NONE) {
 		struct waiter *w = &g->waiter[f->first];
@@ -777,8 +764,7 @@ static bool splice(const struct flight *f, struct dg_reply *r)
 		return true;
 	if (head + r->nchain > DG_CHAIN)
 		return false;
-	memmove(&r->chain[head], &r->chain[0],
-		r->nchain * sizeof(r->chain[0]));
+	memmove(&r->chain[head], &r->chain[0], r->nchain * sizeof(r->chain[0]));
 	memcpy(&r->chain[0], &f->so_far.chain[0], head * sizeof(r->chain[0]));
 	r->nchain += head;
 	r->ttl = eg_min_u32(r->ttl, f->so_far.ttl);
@@ -810,8 +796,8 @@ static bool ask_tail(struct dg_guard *g, struct flight *f,
 /* Sort a reply into what is kept of it. */
 static enum dg_kind classify(const struct dg_reply *r, uint32_t *ret_ttl)
 {
-	uint32_t neg = r->has_soa ? eg_min_u32(r->neg_ttl, DG_NEG_MAX) :
-				    DG_NEG_NO_SOA;
+	uint32_t neg =
+		r->has_soa ? eg_min_u32(r->neg_ttl, DG_NEG_MAX) : DG_NEG_NO_SOA;
 
 	if (r->long_chain) {
 		*ret_ttl = DG_FAIL_TTL;
@@ -863,8 +849,7 @@ static void on_up_done(void *arg, uint32_t req, const struct dg_reply *r,
 	}
 	c = cache_of_flight(g, &f);
 	if (c)
-		e = dg_cache_put(c, &f.name, kind, r ? &full : NULL, ttl,
-				 g->now);
+		e = dg_cache_put(c, &f.name, kind, r ? &full : NULL, ttl, g->now);
 	if (e && kind == DG_KIND_FAIL)
 		e->ede = why == DG_EDE_NONE ? DG_EDE_OTHER : why;
 	/* Waiters look for themselves in their flight: put the list back. */
@@ -886,14 +871,14 @@ static void resolve(struct dg_guard *g, struct dg_lease *l,
 	struct dg_entry *e;
 
 	if (!w) {
-		struct dg_answer a = answer_fail(DG_EDE_OTHER,
-						 "rate: too many at once");
-		struct denial d = { .reason = EG_REASON_RATE,
-				    .rcode = DG_SERVFAIL,
-				    .name = &q->name,
-				    .qtype = q->qtype,
-				    .query = msg,
-				    .len = len };
+		struct dg_answer a =
+			answer_fail(DG_EDE_OTHER, "rate: too many at once");
+		struct denial d = {.reason = EG_REASON_RATE,
+				   .rcode = DG_SERVFAIL,
+				   .name = &q->name,
+				   .qtype = q->qtype,
+				   .query = msg,
+				   .len = len};
 
 		deny(g, l, c, &d);
 		l->answered++;
@@ -922,12 +907,12 @@ static void refuse(struct dg_guard *g, struct dg_lease *l,
 		   enum eg_reason reason, const struct dg_answer *answer,
 		   const uint8_t *msg, size_t len)
 {
-	struct denial d = { .reason = reason,
-			    .rcode = answer ? answer->rcode : DG_NOERROR,
-			    .name = &q->name,
-			    .qtype = q->qtype,
-			    .query = msg,
-			    .len = len };
+	struct denial d = {.reason = reason,
+			   .rcode = answer ? answer->rcode : DG_NOERROR,
+			   .name = &q->name,
+			   .qtype = q->qtype,
+			   .query = msg,
+			   .len = len};
 
 	/* A guest at its rate of refusals gets none: it costs a record less. */
 	if (!dg_bucket_take(&l->denied, g->now, g->rate, g->burst)) {
@@ -955,12 +940,12 @@ static void refuse_many(struct dg_guard *g, struct dg_lease *l,
 	struct dg_query first = *q;
 
 	for (size_t i = 1; i < n; i++) {
-		struct denial d = { .reason = EG_REASON_DNS_MALFORMED,
-				    .rcode = answer->rcode,
-				    .name = &name[i],
-				    .qtype = type[i],
-				    .query = msg,
-				    .len = len };
+		struct denial d = {.reason = EG_REASON_DNS_MALFORMED,
+				   .rcode = answer->rcode,
+				   .name = &name[i],
+				   .qtype = type[i],
+				   .query = msg,
+				   .len = len};
 
 		deny(g, l, c, &d);
 	}
@@ -975,7 +960,7 @@ static void on_malformed(struct dg_guard *g, struct dg_lease *l,
 			 const struct dg_client *c, const struct dg_query *q,
 			 enum dg_rcode rcode, const uint8_t *msg, size_t len)
 {
-	struct dg_answer a = { .rcode = rcode, .ede = DG_EDE_NONE };
+	struct dg_answer a = {.rcode = rcode, .ede = DG_EDE_NONE};
 
 	if (!q->has_question)
 		refuse_many(g, l, c, q, &a, msg, len);
@@ -986,8 +971,7 @@ static void on_malformed(struct dg_guard *g, struct dg_lease *l,
 /* AAAA, HTTPS, SVCB: what stock clients ask beside A; no denial. */
 static bool quiet_type(uint16_t qtype)
 {
-	return qtype == DG_T_AAAA || qtype == DG_T_HTTPS ||
-	       qtype == DG_T_SVCB;
+	return qtype == DG_T_AAAA || qtype == DG_T_HTTPS || qtype == DG_T_SVCB;
 }
 
 static void on_question(struct dg_guard *g, struct dg_lease *l,
@@ -1012,11 +996,11 @@ static void on_question(struct dg_guard *g, struct dg_lease *l,
 		return;
 	}
 	if (!dg_bucket_take(&l->allowed, g->now, g->rate, g->burst)) {
-		struct denial d = { .reason = EG_REASON_RATE,
-				    .name = &q->name,
-				    .qtype = q->qtype,
-				    .query = msg,
-				    .len = len };
+		struct denial d = {.reason = EG_REASON_RATE,
+				   .name = &q->name,
+				   .qtype = q->qtype,
+				   .query = msg,
+				   .len = len};
 
 		deny(g, l, c, &d);
 		g->ops->silence(g->arg, c);
@@ -1033,9 +1017,9 @@ static void on_question(struct dg_guard *g, struct dg_lease *l,
 static void on_unleased(struct dg_guard *g, const struct dg_client *c,
 			const uint8_t *msg, size_t len)
 {
-	struct dg_answer a = { .rcode = DG_REFUSED,
-			       .ede = DG_EDE_PROHIBITED,
-			       .ede_text = "unleased" };
+	struct dg_answer a = {.rcode = DG_REFUSED,
+			      .ede = DG_EDE_PROHIBITED,
+			      .ede_text = "unleased"};
 	struct dg_query q;
 
 	g->unleased++;
@@ -1048,10 +1032,8 @@ static void on_unleased(struct dg_guard *g, const struct dg_client *c,
 void dg_guard_query(struct dg_guard *g, const struct dg_client *c,
 		    const uint8_t *msg, size_t len)
 {
-	struct dg_lease *l = c->slot < g->conf->slots ? g->lease[c->slot] :
-							NULL;
-	struct dg_answer refused = { .rcode = DG_REFUSED,
-				     .ede = DG_EDE_NONE };
+	struct dg_lease *l = c->slot < g->conf->slots ? g->lease[c->slot] : NULL;
+	struct dg_answer refused = {.rcode = DG_REFUSED, .ede = DG_EDE_NONE};
 	enum dg_query_verdict v;
 	struct dg_query q;
 
@@ -1092,8 +1074,7 @@ void dg_guard_query(struct dg_guard *g, const struct dg_client *c,
 
 uint64_t dg_guard_live(const struct dg_guard *g, uint32_t slot)
 {
-	const struct dg_lease *l = slot < g->conf->slots ? g->lease[slot] :
-							   NULL;
+	const struct dg_lease *l = slot < g->conf->slots ? g->lease[slot] : NULL;
 
 	return l && l->live ? l->generation : 0;
 }
@@ -1107,8 +1088,7 @@ static void drop_waiters(struct dg_guard *g, const struct dg_lease *l)
 		struct waiter *w = &g->waiter[i];
 
 		i = w->newer;
-		if (w->client.slot != l->slot ||
-		    w->generation != l->generation)
+		if (w->client.slot != l->slot || w->generation != l->generation)
 			continue;
 		g->ops->silence(g->arg, &w->client);
 		wait_end(g, w);
@@ -1163,12 +1143,12 @@ int dg_guard_lease(struct dg_guard *g, const struct eg_md_lease *m,
 	}
 	if (l->live)
 		end_lease(g, l);
-	*l = (struct dg_lease){ .generation = m->generation,
-				.slot = m->slot,
-				.phases = m->phases,
-				.live = true,
-				.report = m->report,
-				.policy = policy };
+	*l = (struct dg_lease){.generation = m->generation,
+			       .slot = m->slot,
+			       .phases = m->phases,
+			       .live = true,
+			       .report = m->report,
+			       .policy = policy};
 	return 0;
 put:
 	dg_policies_put(&g->policies, policy);
@@ -1189,16 +1169,14 @@ void dg_guard_pins(struct dg_guard *g, const struct eg_dm_pin *m)
 	    m->naddrs > EG_PIN_ADDRS)
 		return;
 	(void)dg_lease_pinned(g->lease[m->slot], &m->name, m->addr, m->naddrs,
-			      g->now +
-				      (int64_t)m->lifetime_s * EG_NSEC_PER_SEC,
+			      g->now + (int64_t)m->lifetime_s * EG_NSEC_PER_SEC,
 			      g->now, &fresh);
 }
 
 bool dg_guard_stats(const struct dg_guard *g, uint32_t slot,
 		    uint64_t generation, struct eg_dm_stats *ret)
 {
-	const struct dg_lease *l = slot < g->conf->slots ? g->lease[slot] :
-							   NULL;
+	const struct dg_lease *l = slot < g->conf->slots ? g->lease[slot] : NULL;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->slot = slot;
@@ -1253,9 +1231,9 @@ static int build_denied(struct dg_guard *g)
 	}
 	for (uint32_t i = 0; !r && i < c->deny_names; i++)
 		r = add_denied(g, &c->deny_name[i].name,
-			       c->deny_name[i].class == EG_DENY_METADATA ?
-				       EG_REASON_METADATA :
-				       EG_REASON_DNS_DENIED);
+			       c->deny_name[i].class == EG_DENY_METADATA
+				       ? EG_REASON_METADATA
+				       : EG_REASON_DNS_DENIED);
 	return r;
 }
 
@@ -1293,8 +1271,8 @@ static void init_tables(struct dg_guard *g)
 
 int dg_guard_new(struct dg_guard **ret, const struct eg_conf *conf,
 		 const struct dg_ops *ops,
-		 int (*send)(void *arg, uint32_t req, uint32_t server,
-			     bool tcp, const uint8_t *msg, size_t len),
+		 int (*send)(void *arg, uint32_t req, uint32_t server, bool tcp,
+			     const uint8_t *msg, size_t len),
 		 void (*close)(void *arg, uint32_t req), void *arg)
 {
 	struct dg_guard *g = calloc(1, sizeof(*g));
@@ -1350,15 +1328,13 @@ void dg_guard_time(struct dg_guard *g, int64_t now, int64_t wall)
 void dg_guard_tick(struct dg_guard *g)
 {
 	dg_up_tick(g->up, g->now);
-	while (g->oldest != NONE &&
-	       g->waiter[g->oldest].deadline <= g->now) {
+	while (g->oldest != NONE && g->waiter[g->oldest].deadline <= g->now) {
 		struct waiter *w = &g->waiter[g->oldest];
 
 		wait_fail(g, w,
-			  w->state == W_PIN ? DG_EDE_OTHER :
-					      DG_EDE_UNREACHABLE,
-			  w->state == W_PIN ? "pin not acknowledged" :
-					      "no answer in time");
+			  w->state == W_PIN ? DG_EDE_OTHER : DG_EDE_UNREACHABLE,
+			  w->state == W_PIN ? "pin not acknowledged"
+					    : "no answer in time");
 	}
 }
 

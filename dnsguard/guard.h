@@ -31,20 +31,20 @@
 #include "dnsguard/lease.h"
 #include "dnsguard/upstream.h"
 
-#define DG_WAITERS 8192	     /* queries in progress, of all leases */
+#define DG_WAITERS 8192 /* queries in progress, of all leases */
 #define DG_WAITERS_LEASE 64
-#define DG_ASKING_LEASE 32   /* of those, waiting for an upstream */
-#define DG_ASKING_TIGHT 4    /* when requests run short: others first */
-#define DG_DEADLINE_MS 3000  /* clients give up at 5 s, musl's second try 2.5 */
-#define DG_RATE 50	     /* queries a second; [dns] may say otherwise */
+#define DG_ASKING_LEASE 32  /* of those, waiting for an upstream */
+#define DG_ASKING_TIGHT 4   /* when requests run short: others first */
+#define DG_DEADLINE_MS 3000 /* clients give up at 5 s, musl's second try 2.5 */
+#define DG_RATE 50	    /* queries a second; [dns] may say otherwise */
 #define DG_BURST 200
-#define DG_RECORDS 20	     /* denial records a second, slot and reason */
-#define DG_TTL_MIN 5	     /* shown to guests, seconds */
+#define DG_RECORDS 20 /* denial records a second, slot and reason */
+#define DG_TTL_MIN 5  /* shown to guests, seconds */
 #define DG_TTL_MAX 60
-#define DG_NEG_MAX 30	     /* negative answers are kept so long, seconds */
-#define DG_NEG_NO_SOA 1	     /* RFC 2308 section 5: hardly at all */
-#define DG_FAIL_TTL 1	     /* RFC 9520 */
-#define DG_NAME_AGAIN_S 10   /* an unchanged name is told audit once in */
+#define DG_NEG_MAX 30	   /* negative answers are kept so long, seconds */
+#define DG_NEG_NO_SOA 1	   /* RFC 2308 section 5: hardly at all */
+#define DG_FAIL_TTL 1	   /* RFC 9520 */
+#define DG_NAME_AGAIN_S 10 /* an unchanged name is told audit once in */
 
 /* Who asked, and where the answer goes; @conn is the listener's. */
 struct dg_client {
@@ -57,8 +57,8 @@ struct dg_client {
 };
 
 struct dg_ops {
-	void (*reply)(void *arg, const struct dg_client *to,
-		      const uint8_t *msg, size_t len);
+	void (*reply)(void *arg, const struct dg_client *to, const uint8_t *msg,
+		      size_t len);
 	/* no answer will come for a query of this client */
 	void (*silence)(void *arg, const struct dg_client *to);
 	int (*pin)(void *arg, uint64_t cookie, const struct eg_dm_pin *pin);
@@ -71,8 +71,8 @@ struct dg_guard;
 /* dg_guard_new() - @conf and @up_ops are borrowed for the guard's life. */
 int dg_guard_new(struct dg_guard **ret, const struct eg_conf *conf,
 		 const struct dg_ops *ops,
-		 int (*send)(void *arg, uint32_t req, uint32_t server,
-			     bool tcp, const uint8_t *msg, size_t len),
+		 int (*send)(void *arg, uint32_t req, uint32_t server, bool tcp,
+			     const uint8_t *msg, size_t len),
 		 void (*close)(void *arg, uint32_t req), void *arg);
 void dg_guard_free(struct dg_guard *g);
 

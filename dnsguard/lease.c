@@ -79,8 +79,8 @@ static void expire_all(struct dg_lease *l, int64_t now)
 	}
 }
 
-struct dg_pinset *dg_lease_pins(struct dg_lease *l,
-				const struct eg_name *name, int64_t now)
+struct dg_pinset *dg_lease_pins(struct dg_lease *l, const struct eg_name *name,
+				int64_t now)
 {
 	struct dg_pinset *s = l->pins[eg_name_hash(name) % DG_PIN_BUCKETS];
 
@@ -127,8 +127,7 @@ static uint32_t sticky(const struct dg_pinset *s, uint32_t max,
 
 uint32_t dg_lease_choose(struct dg_lease *l, const struct dg_pinset *s,
 			 const uint32_t *addr, uint32_t n, uint32_t start,
-			 uint32_t max, int64_t now,
-			 uint32_t ret[EG_PIN_ADDRS])
+			 uint32_t max, int64_t now, uint32_t ret[EG_PIN_ADDRS])
 {
 	uint32_t fresh = 0, count = eg_min_u32(n, max);
 
@@ -150,8 +149,7 @@ uint32_t dg_lease_choose(struct dg_lease *l, const struct dg_pinset *s,
 	return count;
 }
 
-static struct dg_pinset *make_set(struct dg_lease *l,
-				  const struct eg_name *name)
+static struct dg_pinset *make_set(struct dg_lease *l, const struct eg_name *name)
 {
 	struct dg_pinset **at = &l->pins[eg_name_hash(name) % DG_PIN_BUCKETS];
 	struct dg_pinset *s = calloc(1, sizeof(*s));
@@ -182,12 +180,11 @@ static struct dg_pin *pin_slot(struct dg_lease *l, struct dg_pinset *s,
 	}
 	*ret_new = true;
 	l->npins++;
-	s->pin[s->count] = (struct dg_pin){ .addr = addr };
+	s->pin[s->count] = (struct dg_pin){.addr = addr};
 	return &s->pin[s->count++];
 }
 
-struct dg_pinset *dg_lease_pinned(struct dg_lease *l,
-				  const struct eg_name *name,
+struct dg_pinset *dg_lease_pinned(struct dg_lease *l, const struct eg_name *name,
 				  const uint32_t *addr, uint32_t n,
 				  int64_t until, int64_t now, bool *ret_new)
 {

@@ -18,12 +18,12 @@
 #include "dnsguard/policy.h"
 #include "netpool/base/proto.h"
 
-#define DG_PINS_NAME 256   /* S3-like rotation stays below (dns TTL 5 s) */
-#define DG_PINS_LEASE 4096 /* pins of a lease; main counts them too */
-#define DG_NAME_MAX 128	   /* octets of a name under a wildcard */
-#define DG_NAMES 256	   /* default of max_names= */
+#define DG_PINS_NAME 256     /* S3-like rotation stays below (dns TTL 5 s) */
+#define DG_PINS_LEASE 4096   /* pins of a lease; main counts them too */
+#define DG_NAME_MAX 128	     /* octets of a name under a wildcard */
+#define DG_NAMES 256	     /* default of max_names= */
 #define DG_NAMES_LEASE 65536 /* wildcard names of a lease; 1 MiB at worst */
-#define DG_PATTERNS 64	    /* wildcard entries a lease uses at a time */
+#define DG_PATTERNS 64	     /* wildcard entries a lease uses at a time */
 #define DG_PIN_BUCKETS 64
 
 /* A token bucket as one number (GCRA): the time the bucket is full again. */
@@ -79,8 +79,8 @@ void dg_lease_clear(struct dg_lease *l, struct dg_policies *policies);
 /* dg_lease_unpin() - forget the shadow of pins. */
 void dg_lease_unpin(struct dg_lease *l);
 
-struct dg_pinset *dg_lease_pins(struct dg_lease *l,
-				const struct eg_name *name, int64_t now);
+struct dg_pinset *dg_lease_pins(struct dg_lease *l, const struct eg_name *name,
+				int64_t now);
 
 /* Until when an address is pinned for a name; 0: it is not. */
 int64_t dg_pinset_until(const struct dg_pinset *s, uint32_t addr);
@@ -96,8 +96,7 @@ int64_t dg_pinset_until(const struct dg_pinset *s, uint32_t addr);
  */
 uint32_t dg_lease_choose(struct dg_lease *l, const struct dg_pinset *s,
 			 const uint32_t *addr, uint32_t n, uint32_t start,
-			 uint32_t max, int64_t now,
-			 uint32_t ret[EG_PIN_ADDRS]);
+			 uint32_t max, int64_t now, uint32_t ret[EG_PIN_ADDRS]);
 
 /**
  * dg_lease_pinned() - main has pinned these
@@ -106,8 +105,7 @@ uint32_t dg_lease_choose(struct dg_lease *l, const struct dg_pinset *s,
  * (the kernel has them; the shadow then knows fewer than there are).
  * *ret_new says whether an address was not pinned before.
  */
-struct dg_pinset *dg_lease_pinned(struct dg_lease *l,
-				  const struct eg_name *name,
+struct dg_pinset *dg_lease_pinned(struct dg_lease *l, const struct eg_name *name,
 				  const uint32_t *addr, uint32_t n,
 				  int64_t until, int64_t now, bool *ret_new);
 

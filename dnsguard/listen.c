@@ -12,12 +12,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define BATCH 32	/* datagrams of one call */
-#define BATCHES 4	/* calls of one turn: others want theirs */
-#define ACCEPTS 16	/* connections of one turn */
+#define BATCH 32   /* datagrams of one call */
+#define BATCHES 4  /* calls of one turn: others want theirs */
+#define ACCEPTS 16 /* connections of one turn */
 #define OUT_MAX (DG_TCP_QUERIES * (2 + DG_ANSWER_MAX))
-#define CTL_IN (CMSG_SPACE(sizeof(struct in_pktinfo)) + \
-		CMSG_SPACE(sizeof(struct sockaddr_in)))
+#define CTL_IN                                                                 \
+	(CMSG_SPACE(sizeof(struct in_pktinfo)) +                               \
+	 CMSG_SPACE(sizeof(struct sockaddr_in)))
 #define CTL_OUT CMSG_SPACE(sizeof(struct in_pktinfo))
 
 struct gate {
@@ -35,8 +36,10 @@ struct conn {
 	uint32_t index, serial;
 	struct dg_client client;
 	uint32_t queries, pending;
-	bool last;   /* no more is read; closed when all is answered */
-	bool inside; /* its own handler runs: closing waits */
+	bool last;	/* no more is taken; closed when all is answered */
+	bool eof;	/* the guest has said all, or the connection broke */
+	bool drain;	/* all is answered: read and discard until it closes */
+	bool inside;	/* its own handler runs: closing waits */
 	int64_t active; /* ns; accepted, or last whole query */
 	size_t in_len, out_len, out_at, out_cap;
 	uint8_t *out;
@@ -46,20 +49,14 @@ struct conn {
 struct in_slot {
 	struct sockaddr_in from;
 	struct iovec iov;
-	union {
-		struct cmsghdr align;
-		uint8_t b[CTL_IN];
-	} ctl;
+	_Alignas(struct cmsghdr) uint8_t ctl[CTL_IN];
 	uint8_t msg[DG_QUERY_MAX];
 };
 
 struct out_slot {
 	struct sockaddr_in to;
 	struct iovec iov;
-	union {
-		struct cmsghdr align;
-		uint8_t b[CTL_OUT];
-	} ctl;
+	_Alignas(struct cmsghdr) uint8_t ctl[CTL_OUT];
 	uint8_t msg[DG_ANSWER_MAX];
 };
 
@@ -107,8 +104,8 @@ void dg_listen_flush(struct dg_listen *l)
 static void reply_udp(struct dg_listen *l, const struct dg_client *to,
 		      const uint8_t *msg, size_t len)
 {
-	struct in_pktinfo pi = { .ipi_ifindex = (int)to->ifindex,
-				 .ipi_spec_dst.s_addr = htonl(to->dst) };
+	struct in_pktinfo pi = {.ipi_ifindex = (int)to->ifindex,
+				.ipi_spec_dst.s_addr = htonl(to->dst)};
 	struct out_slot *o;
 	struct msghdr *h;
 	struct cmsghdr *cm;
@@ -120,18 +117,18 @@ static void reply_udp(struct dg_listen *l, const struct dg_client *to,
 	l->out_gateway = to->gateway;
 	o = &l->out[l->nout];
 	h = &l->hdr_out[l->nout++].msg_hdr;
-	memset(&o->ctl, 0, sizeof(o->ctl));
+	memset(o->ctl, 0, sizeof(o->ctl));
 	memcpy(o->msg, msg, len);
-	o->to = (struct sockaddr_in){ .sin_family = AF_INET,
-				      .sin_port = htons(to->sport),
-				      .sin_addr.s_addr = htonl(to->src) };
-	o->iov = (struct iovec){ .iov_base = o->msg, .iov_len = len };
-	*h = (struct msghdr){ .msg_name = &o->to,
-			      .msg_namelen = sizeof(o->to),
-			      .msg_iov = &o->iov,
-			      .msg_iovlen = 1,
-			      .msg_control = o->ctl.b,
-			      .msg_controllen = sizeof(o->ctl.b) };
+	o->to = (struct sockaddr_in){.sin_family = AF_INET,
+				     .sin_port = htons(to->sport),
+				     .sin_addr.s_addr = htonl(to->src)};
+	o->iov = (struct iovec){.iov_base = o->msg, .iov_len = len};
+	*h = (struct msghdr){.msg_name = &o->to,
+			     .msg_namelen = sizeof(o->to),
+			     .msg_iov = &o->iov,
+			     .msg_iovlen = 1,
+			     .msg_control = o->ctl,
+			     .msg_controllen = sizeof(o->ctl)};
 	cm = CMSG_FIRSTHDR(h);
 	cm->cmsg_level = IPPROTO_IP;
 	cm->cmsg_type = IP_PKTINFO;
@@ -142,8 +139,7 @@ static void reply_udp(struct dg_listen *l, const struct dg_client *to,
 /* Arrival link and destination out of the control messages. */
 static void read_control(struct msghdr *h, struct dg_client *c)
 {
-	for (struct cmsghdr *cm = CMSG_FIRSTHDR(h); cm;
-	     cm = CMSG_NXTHDR(h, cm)) {
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(h); cm; cm = CMSG_NXTHDR(h, cm)) {
 		struct in_pktinfo pi;
 		struct sockaddr_in sa;
 
@@ -167,10 +163,10 @@ static void read_control(struct msghdr *h, struct dg_client *c)
 static void on_datagram(struct gate *g, struct in_slot *s, struct mmsghdr *m)
 {
 	struct dg_listen *l = g->l;
-	struct dg_client c = { .src = ntohl(s->from.sin_addr.s_addr),
-			       .sport = ntohs(s->from.sin_port),
-			       .dport = 53,
-			       .gateway = g->gateway };
+	struct dg_client c = {.src = ntohl(s->from.sin_addr.s_addr),
+			      .sport = ntohs(s->from.sin_port),
+			      .dport = 53,
+			      .gateway = g->gateway};
 	size_t len = m->msg_len;
 
 	read_control(&m->msg_hdr, &c);
@@ -197,15 +193,15 @@ static void on_udp(void *arg, int fd, int what)
 		for (int i = 0; i < BATCH; i++) {
 			struct in_slot *s = &l->in[i];
 
-			s->iov = (struct iovec){ .iov_base = s->msg,
-						 .iov_len = sizeof(s->msg) };
+			s->iov = (struct iovec){.iov_base = s->msg,
+						.iov_len = sizeof(s->msg)};
 			l->hdr_in[i].msg_hdr = (struct msghdr){
 				.msg_name = &s->from,
 				.msg_namelen = sizeof(s->from),
 				.msg_iov = &s->iov,
 				.msg_iovlen = 1,
-				.msg_control = s->ctl.b,
-				.msg_controllen = sizeof(s->ctl.b),
+				.msg_control = s->ctl,
+				.msg_controllen = sizeof(s->ctl),
 			};
 		}
 		n = recvmmsg(fd, l->hdr_in, BATCH, MSG_DONTWAIT, NULL);
@@ -239,7 +235,7 @@ static struct conn *conn_find(struct dg_listen *l, uint64_t handle)
 
 static void conn_arm(struct conn *c)
 {
-	eg_io_set(c->io, (c->last ? 0 : EG_READ) |
+	eg_io_set(c->io, (c->last && !c->drain ? 0 : EG_READ) |
 				 (c->out_at < c->out_len ? EG_WRITE : 0));
 }
 
@@ -247,9 +243,9 @@ static void conn_arm(struct conn *c)
 static void conn_flush(struct conn *c)
 {
 	while (c->out_at < c->out_len) {
-		ssize_t n = send(c->fd, c->out + c->out_at,
-				 c->out_len - c->out_at,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n =
+			send(c->fd, c->out + c->out_at, c->out_len - c->out_at,
+			     MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n > 0) {
 			c->out_at += (size_t)n;
@@ -264,10 +260,20 @@ static void conn_flush(struct conn *c)
 	}
 	if (c->out_at == c->out_len)
 		c->out_at = c->out_len = 0;
-	if (c->last && !c->pending && !c->out_len)
-		conn_close(c);
-	else
-		conn_arm(c);
+	if (c->last && !c->pending && !c->out_len) {
+		if (c->eof) {
+			conn_close(c);
+			return;
+		}
+		/*
+		 * Closing with octets unread would reset the connection and
+		 * take the answers with it; the idle timer ends the wait.
+		 */
+		if (!c->drain)
+			(void)shutdown(c->fd, SHUT_WR);
+		c->drain = true;
+	}
+	conn_arm(c);
 }
 
 static bool conn_room(struct conn *c, size_t len)
@@ -372,14 +378,17 @@ static void on_conn(void *arg, int fd, int what)
 	ssize_t n;
 
 	c->inside = true;
-	if ((what & EG_READ) && !c->last) {
+	if ((what & EG_READ) && (!c->last || c->drain)) {
+		if (c->drain)
+			c->in_len = 0;
 		n = recv(fd, c->in + c->in_len, sizeof(c->in) - c->in_len,
 			 MSG_DONTWAIT);
-		if (n > 0) {
+		if (n > 0 && !c->drain) {
 			c->in_len += (size_t)n;
 			conn_consume(c);
-		} else if (!n || (errno != EAGAIN && errno != EINTR)) {
-			c->last = true; /* half-closed: answers still go out */
+		} else if (!n || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+			/* half-closed: answers still go out */
+			c->last = c->eof = true;
 		}
 	}
 	c->inside = false;
@@ -389,20 +398,18 @@ static void on_conn(void *arg, int fd, int what)
 /* Who is at the other end of an accepted socket? */
 static int conn_identify(struct dg_listen *l, int fd, struct dg_client *c)
 {
-	struct sockaddr_in sa = { 0 };
+	struct sockaddr_in sa = {0};
 	socklen_t len = sizeof(sa);
-	union {
-		struct cmsghdr align;
-		uint8_t b[128]; /* TTL and TOS may come along */
-	} ctl = { 0 };
-	struct msghdr h = { .msg_control = ctl.b };
-	socklen_t clen = sizeof(ctl.b);
+	/* TTL and TOS may come along */
+	_Alignas(struct cmsghdr) uint8_t ctl[128] = {0};
+	struct msghdr h = {.msg_control = ctl};
+	socklen_t clen = sizeof(ctl);
 
 	if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
 		return -errno;
 	c->src = ntohl(sa.sin_addr.s_addr);
 	c->sport = ntohs(sa.sin_port);
-	if (getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, ctl.b, &clen) < 0)
+	if (getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, ctl, &clen) < 0)
 		return -errno;
 	h.msg_controllen = clen;
 	read_control(&h, c);
@@ -415,11 +422,14 @@ static int conn_identify(struct dg_listen *l, int fd, struct dg_client *c)
 	return c->slot == UINT32_MAX ? -ENODEV : 0;
 }
 
-static int conn_add(struct dg_listen *l, int fd, const struct dg_client *who)
+int dg_listen_conn(struct dg_listen *l, int fd, const struct dg_client *who)
 {
-	struct conn *c = calloc(1, sizeof(*c));
+	struct conn *c;
 	uint32_t i = l->hint;
 
+	if (l->conns == DG_TCP_CONNS || l->slot_conns[who->slot] >= DG_TCP_SLOT)
+		return -EBUSY;
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	while (l->conn[i])
@@ -448,15 +458,14 @@ static int conn_add(struct dg_listen *l, int fd, const struct dg_client *who)
 static void on_accepted(struct gate *g, int fd)
 {
 	struct dg_listen *l = g->l;
-	struct dg_client c = { .gateway = g->gateway };
+	struct dg_client c = {.gateway = g->gateway};
 
 	if (conn_identify(l, fd, &c)) {
 		l->stats.strangers++;
 		(void)close(fd);
 		return;
 	}
-	if (l->conns == DG_TCP_CONNS || l->slot_conns[c.slot] >= DG_TCP_SLOT ||
-	    conn_add(l, fd, &c)) {
+	if (dg_listen_conn(l, fd, &c)) {
 		l->stats.refused++;
 		(void)close(fd);
 		return;
@@ -511,8 +520,7 @@ static void on_idle(void *arg)
 	for (uint32_t i = 0; l->conns && i < DG_TCP_CONNS; i++) {
 		struct conn *c = l->conn[i];
 
-		if (!c ||
-		    now - c->active < DG_TCP_IDLE_S * EG_NSEC_PER_SEC)
+		if (!c || now - c->active < DG_TCP_IDLE_S * EG_NSEC_PER_SEC)
 			continue;
 		l->stats.idle++;
 		conn_close(c);
@@ -575,8 +583,8 @@ int dg_listen_new(struct dg_listen **ret, struct eg_loop *loop,
 	l->idle = eg_timer_new(loop, on_idle, l);
 	l->resume = eg_timer_new(loop, on_resume, l);
 	for (uint32_t i = 0; l->gate && i < conf->gateways; i++)
-		l->gate[i] = (struct gate){ .l = l, .gateway = i,
-					    .udp = -1, .tcp = -1 };
+		l->gate[i] =
+			(struct gate){.l = l, .gateway = i, .udp = -1, .tcp = -1};
 	if (!l->gate || !l->slot_conns || !l->idle || !l->resume) {
 		dg_listen_free(l);
 		return -ENOMEM;

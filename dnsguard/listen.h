@@ -23,11 +23,11 @@
 #include "dnsguard/guard.h"
 #include "netpool/base/loop.h"
 
-#define DG_QUERY_MAX 4096    /* octets; stock queries have less than 300 */
-#define DG_TCP_SLOT 4	     /* connections of one slot */
-#define DG_TCP_QUERIES 64    /* of one connection, then it is closed */
+#define DG_QUERY_MAX 4096 /* octets; stock queries have less than 300 */
+#define DG_TCP_SLOT 4	  /* connections of one slot */
+#define DG_TCP_QUERIES 64 /* of one connection, then it is closed */
 #define DG_TCP_IDLE_S 10
-#define DG_TCP_CONNS 4096    /* of all slots */
+#define DG_TCP_CONNS 4096	/* of all slots */
 #define DG_ACCEPT_PAUSE_MS 1000 /* when descriptors run out */
 
 struct dg_listen_ops {
@@ -49,6 +49,13 @@ void dg_listen_free(struct dg_listen *l);
 
 /* dg_listen_add() - serve a gateway's socket; @fd is taken on success. */
 int dg_listen_add(struct dg_listen *l, uint32_t gateway, bool tcp, int fd);
+
+/**
+ * dg_listen_conn() - serve a connection whose other end is known
+ *
+ * Return: 0, @fd is taken; -EBUSY when the slot or the table is full.
+ */
+int dg_listen_conn(struct dg_listen *l, int fd, const struct dg_client *who);
 
 /* dg_listen_reply() - UDP answers wait for dg_listen_flush(). */
 void dg_listen_reply(struct dg_listen *l, const struct dg_client *to,

@@ -83,9 +83,8 @@ static uint32_t find(const struct dg_tree *t, uint64_t hash,
 {
 	uint32_t i = t->bucket[hash & t->mask];
 
-	while (i != DG_TREE_NONE &&
-	       (t->node[i].hash != hash ||
-		!suffix_equal(&t->node[i], wire, len)))
+	while (i != DG_TREE_NONE && (t->node[i].hash != hash ||
+				     !suffix_equal(&t->node[i], wire, len)))
 		i = t->node[i].next;
 	return i;
 }
@@ -105,8 +104,7 @@ static uint32_t insert(struct dg_tree *t, uint64_t hash, const uint8_t *wire,
 }
 
 /* Offsets of the labels, the root's last; how many, the root not counted. */
-static uint32_t label_starts(const struct eg_name *name,
-			     uint8_t start[DG_LABELS])
+static uint32_t label_starts(const struct eg_name *name, uint8_t start[DG_LABELS])
 {
 	uint32_t n = 0;
 	size_t i = 0;
@@ -119,8 +117,7 @@ static uint32_t label_starts(const struct eg_name *name,
 	return n;
 }
 
-int dg_tree_add(struct dg_tree *t, const struct eg_name *name,
-		struct dg_path *ret)
+int dg_tree_add(struct dg_tree *t, const struct eg_name *name, struct dg_path *ret)
 {
 	uint8_t start[DG_LABELS];
 	uint64_t h = t->seed;
@@ -183,8 +180,8 @@ struct dg_index {
 
 static bool named(const struct rl_entry *e)
 {
-	return e->kind == RL_EXACT || e->kind == RL_ONE ||
-	       e->kind == RL_MANY || e->kind == RL_HOST;
+	return e->kind == RL_EXACT || e->kind == RL_ONE || e->kind == RL_MANY ||
+	       e->kind == RL_HOST;
 }
 
 static bool exact(const struct rl_entry *e)
@@ -203,7 +200,7 @@ static bool active(const struct rl_entry *e, uint32_t phases, int64_t now)
 static void index_ancestors(struct dg_index *ix, const struct rl_entry *e,
 			    const struct dg_path *path)
 {
-	if (!exact(e) || (e->flags & RL_F_DENY))
+	if (e->kind != RL_EXACT || (e->flags & RL_F_DENY))
 		return;
 	for (uint32_t d = 0; d + 1 < path->depth; d++) {
 		struct at *a = &ix->at[path->node[d]];
@@ -282,8 +279,7 @@ void dg_index_free(struct dg_index *ix)
 	free(ix);
 }
 
-static bool label_chars(const struct eg_name *n, uint32_t labels,
-			bool underscore)
+static bool label_chars(const struct eg_name *n, uint32_t labels, bool underscore)
 {
 	struct eg_name copy;
 
@@ -320,7 +316,7 @@ static void merge_private(struct rl_verdict *v, const struct rl_entry *e)
 			v->private[v->nprivate++] = e->private[i];
 }
 
-/* Add a matching entry to the verdict; flags that restrict must be common. */
+/* Add a matching entry; a [host] entry gives an address, it allows nothing. */
 static void merge(struct rl_verdict *v, const struct rl_entry *e, uint32_t i)
 {
 	bool first = !v->allowed;
@@ -329,9 +325,10 @@ static void merge(struct rl_verdict *v, const struct rl_entry *e, uint32_t i)
 		v->denied = true;
 		return;
 	}
-	if (e->kind == RL_HOST && !v->has_host) {
+	if (e->kind == RL_HOST) {
 		v->has_host = true;
 		v->host_addr = e->dst.addr;
+		return;
 	}
 	v->wildcard = (first || v->wildcard) && !exact(e);
 	v->allowed = true;
@@ -343,23 +340,21 @@ static void merge(struct rl_verdict *v, const struct rl_entry *e, uint32_t i)
 	merge_private(v, e);
 }
 
-static bool until_below(const struct dg_index *ix, uint32_t phases,
-			int64_t now, const struct eg_name *name)
+static bool until_below(const struct dg_index *ix, uint32_t phases, int64_t now,
+			const struct eg_name *name)
 {
 	for (uint32_t i = 0; i < ix->prog->nentries; i++) {
 		const struct rl_entry *e = &ix->prog->entry[i];
 
-		if (exact(e) && !(e->flags & RL_F_DENY) &&
-		    active(e, phases, now) &&
-		    eg_name_below(&e->name, name) > 0)
+		if (e->kind == RL_EXACT && !(e->flags & RL_F_DENY) &&
+		    active(e, phases, now) && eg_name_below(&e->name, name) > 0)
 			return true;
 	}
 	return false;
 }
 
 static bool is_ancestor(const struct dg_index *ix, const struct dg_path *path,
-			uint32_t phases, int64_t now,
-			const struct eg_name *name)
+			uint32_t phases, int64_t now, const struct eg_name *name)
 {
 	const struct at *a;
 
@@ -389,7 +384,7 @@ void dg_index_lookup(const struct dg_index *ix, uint32_t phases, int64_t now,
 		}
 	}
 	if (ret->denied)
-		ret->allowed = false;
+		ret->allowed = ret->has_host = false;
 	else if (!ret->allowed)
 		ret->ancestor = is_ancestor(ix, &path, phases, now, name);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define TURN 16		   /* datagrams of one socket in one turn */
-#define DATAGRAM_MAX 4096  /* more than the 1232 we announce */
+#define TURN 16		  /* datagrams of one socket in one turn */
+#define DATAGRAM_MAX 4096 /* more than the 1232 we announce */
 
 struct conn {
 	struct dg_sock *s;
@@ -147,9 +147,9 @@ static void on_io(void *arg, int fd, int what)
 
 static int open_socket(const struct eg_conf_upstream *to, bool tcp)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET,
-				  .sin_port = htons(to->port),
-				  .sin_addr.s_addr = htonl(to->addr) };
+	struct sockaddr_in sa = {.sin_family = AF_INET,
+				 .sin_port = htons(to->port),
+				 .sin_addr.s_addr = htonl(to->addr)};
 	EG_CLEANUP_FD int fd = socket(AF_INET,
 				      (tcp ? SOCK_STREAM : SOCK_DGRAM) |
 					      SOCK_CLOEXEC | SOCK_NONBLOCK,

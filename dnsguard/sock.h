@@ -14,10 +14,8 @@
 #include "netpool/base/loop.h"
 
 struct dg_sock_ops {
-	void (*datagram)(void *arg, uint32_t req, const uint8_t *msg,
-			 size_t len);
-	void (*stream)(void *arg, uint32_t req, const uint8_t *msg,
-		       size_t len);
+	void (*datagram)(void *arg, uint32_t req, const uint8_t *msg, size_t len);
+	void (*stream)(void *arg, uint32_t req, const uint8_t *msg, size_t len);
 	void (*error)(void *arg, uint32_t req);
 };
 

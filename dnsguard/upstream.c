@@ -177,11 +177,11 @@ int dg_up_ask(struct dg_up *up, const struct eg_name *name, int64_t now)
 	while (up->req[i].used)
 		i = (i + 1) % DG_UP_REQUESTS;
 	r = &up->req[i];
-	*r = (struct req){ .used = true,
-			   .server = (uint8_t)up->preferred,
-			   .why = DG_EDE_UNREACHABLE,
-			   .total = now + DG_UP_TOTAL_MS * MS,
-			   .name = *name };
+	*r = (struct req){.used = true,
+			  .server = (uint8_t)up->preferred,
+			  .why = DG_EDE_UNREACHABLE,
+			  .total = now + DG_UP_TOTAL_MS * MS,
+			  .name = *name};
 	up->active++;
 	up->hint = (i + 1) % DG_UP_REQUESTS;
 	up->stats.asked++;
@@ -244,8 +244,7 @@ void dg_up_on_stream(struct dg_up *up, uint32_t i, const uint8_t *msg,
 
 	if (!r || !r->tcp)
 		return;
-	if (dg_walk_reply(msg, len, r->id, &r->name, false, &rep) ==
-	    DG_REPLY_OK)
+	if (dg_walk_reply(msg, len, r->id, &r->name, false, &rep) == DG_REPLY_OK)
 		take_reply(up, r, &rep, now);
 	else
 		next_server(up, r, DG_EDE_NETWORK, now);
@@ -268,8 +267,8 @@ void dg_up_tick(struct dg_up *up, int64_t now)
 			continue;
 		up->stats.timeouts++;
 		next_server(up, r,
-			    r->why == DG_EDE_NETWORK ? DG_EDE_NETWORK :
-						       DG_EDE_UNREACHABLE,
+			    r->why == DG_EDE_NETWORK ? DG_EDE_NETWORK
+						     : DG_EDE_UNREACHABLE,
 			    now);
 	}
 }

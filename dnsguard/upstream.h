@@ -24,8 +24,8 @@
 #define DG_UP_REQUESTS 1024 /* in flight, of all leases */
 #define DG_UP_SENDS 3
 #define DG_UP_BAD 10
-#define DG_UP_EXEMPT 3	    /* case mismatches before a name is let off */
-#define DG_UP_UDP_MS 800    /* clients give up after 5 s; see the total */
+#define DG_UP_EXEMPT 3	 /* case mismatches before a name is let off */
+#define DG_UP_UDP_MS 800 /* clients give up after 5 s; see the total */
 #define DG_UP_TCP_MS 1000
 #define DG_UP_TOTAL_MS 2800 /* below the guest's deadline, guard.h */
 #define DG_UP_TCP_MAX 16384 /* octets of a reply read over TCP */

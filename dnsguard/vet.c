@@ -9,16 +9,16 @@
 
 /* Never a destination, whatever the always-deny file says (RFC 6890). */
 static const struct eg_prefix never[] = {
-	{ 0x00000000, 8 },  /* this network */
-	{ 0x7f000000, 8 },  /* loopback */
-	{ 0xa9fe0000, 16 }, /* link local */
-	{ 0xe0000000, 3 },  /* multicast, reserved, broadcast */
+	{0x00000000, 8},  /* this network */
+	{0x7f000000, 8},  /* loopback */
+	{0xa9fe0000, 16}, /* link local */
+	{0xe0000000, 3},  /* multicast, reserved, broadcast */
 };
 
 /* The gravest class of the always-deny file; EG_DENY_CLASS_COUNT: none. */
 static enum eg_deny_class deny_class(const struct eg_conf *conf, uint32_t addr)
 {
-	bool hit[EG_DENY_CLASS_COUNT] = { false };
+	bool hit[EG_DENY_CLASS_COUNT] = {false};
 
 	for (uint32_t i = 0; i < conf->denies; i++)
 		if (eg_prefix_has(conf->deny[i].dst, addr) &&
@@ -68,8 +68,7 @@ enum eg_reason dg_vet_addr(const struct eg_conf *conf, uint32_t addr,
 	for (uint32_t i = 0; i < conf->upstreams && i < EG_CONF_UPSTREAMS; i++)
 		if (conf->upstream[i].addr == addr)
 			return EG_REASON_HOST;
-	if (class == EG_DENY_PRIVATE &&
-	    !private_ok(conf, addr, private, nprivate))
+	if (class == EG_DENY_PRIVATE && !private_ok(conf, addr, private, nprivate))
 		return EG_REASON_PRIVATE;
 	return EG_REASON_NONE;
 }
@@ -81,19 +80,19 @@ struct block6 {
 
 /* Special blocks of 2000::/3 (IANA registry; RFC 9637, 6676, 4380, 3056). */
 static const struct block6 special6[] = {
-	{ 23, { 0x20, 0x01, 0x00 } },		  /* protocols, Teredo too */
-	{ 32, { 0x20, 0x01, 0x0d, 0xb8 } },	  /* documentation */
-	{ 16, { 0x20, 0x02 } },			  /* 6to4 */
-	{ 20, { 0x3f, 0xff, 0x00 } },		  /* documentation */
-	{ 48, { 0x26, 0x20, 0x00, 0x4f, 0x80 } }, /* AS112 delegation */
+	{23, {0x20, 0x01, 0x00}},	      /* protocols, Teredo too */
+	{32, {0x20, 0x01, 0x0d, 0xb8}},	      /* documentation */
+	{16, {0x20, 0x02}},		      /* 6to4 */
+	{20, {0x3f, 0xff, 0x00}},	      /* documentation */
+	{48, {0x26, 0x20, 0x00, 0x4f, 0x80}}, /* AS112 delegation */
 };
 
 /* Metadata endpoints of clouds that have IPv6. */
 static const struct block6 metadata6[] = {
-	{ 128, { 0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02,
-		 0x54 } }, /* EC2 */
-	{ 128, { 0xfd, 0x20, 0x00, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02,
-		 0x54 } }, /* GCE */
+	{128,
+	 {0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}}, /* EC2 */
+	{128,
+	 {0xfd, 0x20, 0x00, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}}, /* GCE */
 };
 
 static bool in_block6(const struct block6 *b, const uint8_t a[16])
@@ -115,8 +114,8 @@ static uint32_t be32(const uint8_t *p)
 static bool embedded4(const uint8_t a[16], uint32_t *ret)
 {
 	static const uint8_t zero[12];
-	static const uint8_t nat64[8] = { 0x00, 0x64, 0xff, 0x9b };
-	static const uint8_t isatap[3] = { 0x00, 0x5e, 0xfe };
+	static const uint8_t nat64[8] = {0x00, 0x64, 0xff, 0x9b};
+	static const uint8_t isatap[3] = {0x00, 0x5e, 0xfe};
 
 	if (!memcmp(a, zero, 10) &&
 	    ((a[10] == 0xff && a[11] == 0xff) || (!a[10] && !a[11])))

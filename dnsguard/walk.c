@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define RR_FIXED 10	 /* type, class, ttl, rdlength */
+#define RR_FIXED 10	  /* type, class, ttl, rdlength */
 #define TTL_MAX INT32_MAX /* RFC 2181 section 8 */
 #define OPCODE_QUERY 0
 
@@ -51,8 +51,7 @@ static bool take_name(struct walk *w, size_t *at, size_t end, bool pointers,
 		if (c >= 0xc0) {
 			size_t to;
 
-			if (!pointers || p + 2 > stop ||
-			    ++hops > DG_WALK_HOPS ||
+			if (!pointers || p + 2 > stop || ++hops > DG_WALK_HOPS ||
 			    ++w->hops > DG_WALK_HOPS_ALL)
 				return false;
 			to = (size_t)(c & 0x3f) << 8 | w->msg[p + 1];
@@ -144,7 +143,7 @@ static bool take_query_opt(struct walk *w, struct dg_query *q,
 enum dg_query_verdict dg_walk_query(const uint8_t *msg, size_t len,
 				    struct dg_query *ret)
 {
-	struct walk w = { .msg = msg, .len = len, .at = DG_HDR };
+	struct walk w = {.msg = msg, .len = len, .at = DG_HDR};
 	uint8_t version = 0;
 	uint16_t arcount;
 
@@ -160,8 +159,8 @@ enum dg_query_verdict dg_walk_query(const uint8_t *msg, size_t len,
 	if ((ret->flags & DG_OPCODE) != OPCODE_QUERY)
 		return DG_QUERY_NOTIMP;
 	arcount = dg_get16(msg + 10);
-	if (dg_get16(msg + 4) != 1 || dg_get16(msg + 6) ||
-	    dg_get16(msg + 8) || arcount > 1)
+	if (dg_get16(msg + 4) != 1 || dg_get16(msg + 6) || dg_get16(msg + 8) ||
+	    arcount > 1)
 		return DG_QUERY_FORMERR;
 	if (!take_question(&w, &ret->name, &ret->qtype, &ret->qclass)) {
 		ret->name.len = 1;
@@ -183,7 +182,7 @@ size_t dg_walk_questions(const uint8_t *msg, size_t len,
 			 struct eg_name ret[DG_QUESTIONS],
 			 uint16_t ret_type[DG_QUESTIONS])
 {
-	struct walk w = { .msg = msg, .len = len, .at = DG_HDR };
+	struct walk w = {.msg = msg, .len = len, .at = DG_HDR};
 	uint16_t class;
 	size_t n = 0, want;
 
@@ -229,7 +228,7 @@ static bool txt_exact(const struct walk *w, const struct rr *r)
 	return p == r->rdend && r->rdend > r->rdata;
 }
 
-/* Does the rdata of a known type of class IN have its own form? */
+/* Does the rdata of a known type have its form, whatever the class? */
 static bool rdata_exact(struct walk *w, const struct rr *r)
 {
 	struct eg_name n;
@@ -262,7 +261,7 @@ static bool rdata_exact(struct walk *w, const struct rr *r)
 struct gather {
 	struct hop hop[DG_CNAMES];
 	size_t nhops;
-	size_t answers;	    /* offset of the answer section */
+	size_t answers; /* offset of the answer section */
 	uint16_t nanswers;
 	bool has_opt, has_soa;
 	uint8_t ext_rcode;
@@ -315,8 +314,9 @@ static bool gather_rr(struct walk *w, enum section s, struct gather *g)
 		return false;
 	if (r.type == DG_T_OPT)
 		return s == ADDITIONAL && gather_opt(w, &r, start, g);
+	/* RFC 5452 section 9.1: other classes are not ours to use */
 	if (r.class != DG_C_IN)
-		return true; /* RFC 5452 section 9.1: not ours to use */
+		return rdata_exact(w, &r);
 	if (s == ANSWER && r.type == DG_T_CNAME)
 		return gather_cname(w, &r, g);
 	if (s == AUTHORITY && r.type == DG_T_SOA)
@@ -326,8 +326,8 @@ static bool gather_rr(struct walk *w, enum section s, struct gather *g)
 
 static bool gather_all(struct walk *w, struct gather *g)
 {
-	uint16_t counts[3] = { dg_get16(w->msg + 6), dg_get16(w->msg + 8),
-			       dg_get16(w->msg + 10) };
+	uint16_t counts[3] = {dg_get16(w->msg + 6), dg_get16(w->msg + 8),
+			      dg_get16(w->msg + 10)};
 
 	memset(g, 0, sizeof(*g));
 	g->answers = w->at;
@@ -349,9 +349,8 @@ static const struct hop *find_hop(const struct gather *g,
 }
 
 /* Follow the CNAMEs from @name; the name at the end, NULL: too many. */
-static const struct eg_name *follow(const struct gather *g,
-				    const struct eg_name *name,
-				    struct dg_reply *ret)
+static const struct eg_name *
+follow(const struct gather *g, const struct eg_name *name, struct dg_reply *ret)
 {
 	const struct hop *h;
 
@@ -419,11 +418,11 @@ static enum dg_reply_verdict match_question(struct walk *w, uint16_t id,
 	return flags & DG_TC ? DG_REPLY_TC : DG_REPLY_OK;
 }
 
-enum dg_reply_verdict dg_walk_reply(const uint8_t *msg, size_t len,
-				    uint16_t id, const struct eg_name *name,
-				    bool exact_case, struct dg_reply *ret)
+enum dg_reply_verdict dg_walk_reply(const uint8_t *msg, size_t len, uint16_t id,
+				    const struct eg_name *name, bool exact_case,
+				    struct dg_reply *ret)
 {
-	struct walk w = { .msg = msg, .len = len, .at = DG_HDR };
+	struct walk w = {.msg = msg, .len = len, .at = DG_HDR};
 	enum dg_reply_verdict v = match_question(&w, id, name, exact_case);
 	const struct eg_name *end;
 	struct gather g;
@@ -434,8 +433,8 @@ enum dg_reply_verdict dg_walk_reply(const uint8_t *msg, size_t len,
 		return DG_REPLY_BAD;
 	memset(ret, 0, offsetof(struct dg_reply, addr));
 	ret->ttl = TTL_MAX;
-	ret->rcode = (uint16_t)(g.ext_rcode << 4 |
-				(dg_get16(msg + 2) & DG_RCODE));
+	ret->rcode = dg_get16(msg + 2) & DG_RCODE;
+	ret->rcode |= (uint16_t)((uint16_t)g.ext_rcode << 4);
 	ret->has_soa = g.has_soa;
 	ret->neg_ttl = g.neg_ttl;
 	end = follow(&g, name, ret);

@@ -31,10 +31,10 @@
 
 #define DG_WALK_HOPS 16	      /* names in the wild need 2 or 3 */
 #define DG_WALK_HOPS_ALL 2000 /* 16 KiB of records with one pointer each */
-#define DG_CHAIN 8	      /* CNAME hops; the longest seen in the wild is 7 */
-#define DG_CNAMES 32	      /* CNAME records looked at in one reply */
-#define DG_REPLY_ADDRS 64     /* kept of one reply; 16 are shown at a time */
-#define DG_QUESTIONS 4	      /* names recorded of a many-question query */
+#define DG_CHAIN 8	  /* CNAME hops; the longest seen in the wild is 7 */
+#define DG_CNAMES 32	  /* CNAME records looked at in one reply */
+#define DG_REPLY_ADDRS 64 /* kept of one reply; 16 are shown at a time */
+#define DG_QUESTIONS 4	  /* names recorded of a many-question query */
 
 struct dg_query {
 	uint16_t id;
@@ -42,14 +42,14 @@ struct dg_query {
 	uint16_t qtype, qclass;
 	bool has_question; /* name, qtype, qclass and qlen are set */
 	bool has_opt;
-	uint16_t opt_size; /* largest UDP answer the guest takes */
-	uint16_t qlen;	   /* octets of the question section */
+	uint16_t opt_size;   /* largest UDP answer the guest takes */
+	uint16_t qlen;	     /* octets of the question section */
 	struct eg_name name; /* case as sent */
 };
 
 enum dg_query_verdict {
 	DG_QUERY_OK,
-	DG_QUERY_DROP,	  /* too short or itself a reply: never answered */
+	DG_QUERY_DROP, /* too short or itself a reply: never answered */
 	DG_QUERY_FORMERR,
 	DG_QUERY_NOTIMP,
 	DG_QUERY_BADVERS,
@@ -84,15 +84,15 @@ enum dg_reply_verdict {
 };
 
 struct dg_reply {
-	uint16_t rcode; /* with the extended bits of OPT */
-	bool has_soa;	/* negative answers: neg_ttl is set */
-	bool cut;	/* a CNAME chain whose end is not in here */
+	uint16_t rcode;	 /* with the extended bits of OPT */
+	bool has_soa;	 /* negative answers: neg_ttl is set */
+	bool cut;	 /* a CNAME chain whose end is not in here */
 	bool long_chain; /* more than DG_CHAIN hops, or a loop */
 	uint32_t nchain, naddrs;
-	uint32_t naddrs_seen; /* naddrs before the cap */
-	uint32_t ttl;	      /* minimum over chain and addresses */
-	uint32_t neg_ttl;     /* RFC 2308 section 5 */
-	uint32_t addr[DG_REPLY_ADDRS]; /* host order, no duplicates */
+	uint32_t naddrs_seen;		/* naddrs before the cap */
+	uint32_t ttl;			/* minimum over chain and addresses */
+	uint32_t neg_ttl;		/* RFC 2308 section 5 */
+	uint32_t addr[DG_REPLY_ADDRS];	/* host order, no duplicates */
 	struct eg_name chain[DG_CHAIN]; /* targets, in order */
 };
 
@@ -106,8 +106,8 @@ struct dg_reply {
  * Only type A is ever asked. Addresses are those of the name the chain of
  * CNAMEs from @name ends at, in whatever order the records came.
  */
-enum dg_reply_verdict dg_walk_reply(const uint8_t *msg, size_t len,
-				    uint16_t id, const struct eg_name *name,
-				    bool exact_case, struct dg_reply *ret);
+enum dg_reply_verdict dg_walk_reply(const uint8_t *msg, size_t len, uint16_t id,
+				    const struct eg_name *name, bool exact_case,
+				    struct dg_reply *ret);
 
 #endif
