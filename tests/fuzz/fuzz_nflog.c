@@ -20,10 +20,13 @@ static void take(void *arg, const struct au_nflog_pkt *p)
 	static uint8_t frame[AU_PACKET_MAX];
 	static char line[AU_RECORD_MAX];
 	struct au_decoded d;
-	struct au_record r = { .slot = 5, .layer = AU_PACKET, .d = &d,
-			       .reason = EG_REASON_NOT_ALLOWED,
-			       .verdict = "drop", .detail = p->prefix,
-			       .has_cap = true };
+	struct au_record r = {.slot = 5,
+			      .layer = AU_PACKET,
+			      .d = &d,
+			      .reason = EG_REASON_NOT_ALLOWED,
+			      .verdict = "drop",
+			      .detail = p->prefix,
+			      .has_cap = true};
 	size_t n;
 
 	(void)arg;
