@@ -93,6 +93,18 @@ static int args_parse(int argc, char **argv, struct args *a)
 	return 0;
 }
 
+static int host_purge(int fd, const struct eg_conf *conf, struct eg_err *err)
+{
+	struct rl_host *h;
+	int r = rl_host_open(&h, conf, dup(fd), err);
+
+	if (r)
+		return r;
+	r = rl_host_remove(h, err);
+	rl_host_close(h);
+	return r;
+}
+
 static const struct eg_role_ops *const role_ops[] = {
 	&np_main_ops, &np_build_ops, &np_api_ops, &dg_role_ops, &au_role_ops,
 };
@@ -100,6 +112,7 @@ static const struct eg_role_ops *const role_ops[] = {
 static int role_run(const char *name)
 {
 	np_build_hooks.slot_nat = rl_slot_nat;
+	np_build_hooks.host_purge = host_purge;
 	for (size_t i = 0; i < EG_ARRAY_SIZE(role_ops); i++)
 		if (!strcmp(eg_role_name(role_ops[i]->role), name))
 			return eg_role_run(role_ops[i]);
@@ -124,28 +137,12 @@ static int kernel_probe(const struct eg_conf *conf, struct eg_err *err)
 	return rl_probe(fd, conf, err);
 }
 
-static int host_table_remove(const struct eg_conf *conf, struct eg_err *err)
-{
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-	struct rl_host *h;
-	int r;
-
-	if (fd < 0)
-		return eg_err_sys(err, -errno, "netfilter netlink socket");
-	r = rl_host_open(&h, conf, fd, err);
-	if (r)
-		return r;
-	r = rl_host_remove(h, err);
-	rl_host_close(h);
-	return r;
-}
-
 static int purge(const struct eg_conf *conf)
 {
 	struct eg_err err = {0};
 	int r = np_launch_lock(conf, &err);
 
-	np_purge_hooks.host_table_remove = host_table_remove;
+	np_build_hooks.host_purge = host_purge;
 	if (r >= 0)
 		r = np_purge(conf, &err);
 	if (r < 0) {

@@ -250,7 +250,7 @@ static int pin(struct np_main *m, struct np_lease *l, const struct eg_dm_pin *q,
 	r = pin_check(m, l, &v, q, err);
 	if (r)
 		return r;
-	return rl_gw_pin(gw_of(m, l), l->l.slot, l->l.generation, q->addr,
+	return rl_gw_pin(gw_of(m, l), l->l.slot, l->l.generation, &name, q->addr,
 			 q->naddrs, v.port, v.nports, q->lifetime_s, err);
 }
 
@@ -278,6 +278,8 @@ static void stats(struct np_main *m, struct np_lease *l, struct eg_mp_stats *s)
 		s->pin[i].port = pins[i].port;
 		s->pin[i].proto = pins[i].proto;
 		s->pin[i].left_s = pins[i].left_s;
+		if (pins[i].name)
+			s->pin[i].name = *pins[i].name;
 	}
 }
 

@@ -40,6 +40,7 @@ struct rl_pin {
 	uint8_t proto;
 	uint16_t port;
 	uint32_t left_s;
+	const struct eg_name *name; /* NULL: not known (taken over) */
 };
 
 /**
@@ -101,6 +102,8 @@ int rl_gw_scrub(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 
 /**
  * rl_gw_pin() - let a slot reach addresses on ports for a while
+ * @name:	the name that led there; remembered, so that a change of phase
+ *		knows which pins are still allowed
  * @port:	ranges are expanded, at most 64 elements a call in all
  * @lifetime_s:	1..; a live pin is extended, never shortened
  *
@@ -110,8 +113,9 @@ int rl_gw_scrub(struct rl_gw *gw, uint32_t slot, uint64_t generation,
  * user space: a failing batch would cost a thousand good ones.
  */
 int rl_gw_pin(struct rl_gw *gw, uint32_t slot, uint64_t generation,
-	      const uint32_t *addr, size_t naddrs, const struct eg_port *port,
-	      size_t nports, uint32_t lifetime_s, struct eg_err *err);
+	      const struct eg_name *name, const uint32_t *addr, size_t naddrs,
+	      const struct eg_port *port, size_t nports, uint32_t lifetime_s,
+	      struct eg_err *err);
 
 /**
  * rl_gw_counters() - denied, suppressed and sent of a lease, by reason

@@ -17,16 +17,19 @@
 
 #include <stdio.h>
 
-#define EG_IFINDEX_SLOT 1000	 /* first slot link of a gateway */
-#define EG_IFINDEX_UPLINK 900	 /* the gateway's link to the host */
-#define EG_IFINDEX_ETH0 2	 /* the sandbox end in its namespace */
-#define EG_NFLOG_GROUP 1	 /* in each gateway */
+#define EG_IFINDEX_SLOT 1000  /* first slot link of a gateway */
+#define EG_IFINDEX_UPLINK 900 /* the gateway's link to the host */
+#define EG_IFINDEX_ETH0 20    /* the sandbox end in its namespace: above lo and
+			       * the fallback tunnels (tunl0, gre0, sit0 ...)
+			       * a host's modules put into every namespace */
+#define EG_IFINDEX_TAP 21     /* a lease's tap beside it */
+#define EG_NFLOG_GROUP 1      /* in each gateway */
 #define EG_NFLOG_GROUP_HOST 4217 /* in the host: rarely taken by others */
-#define EG_DNS_TABLE 100	 /* routing table of packets for the guard */
-#define EG_LINK_GROUP 0xe6d	 /* interface group of every link of ours */
+#define EG_DNS_TABLE 100      /* routing table of packets for the guard */
+#define EG_LINK_GROUP 0xe6d   /* interface group of every link of ours */
 #define EG_SLOT_IFNAME "eth0"
 #define EG_UPLINK_IFNAME "up0"
-#define EG_TABLE "egressd" /* nftables table, here and in the host */
+#define EG_TABLE "egressd"    /* nftables table, here and in the host */
 #define EG_NETNS_NAME 40
 
 static inline uint32_t eg_plan_gateway(const struct eg_conf *c, uint32_t slot)
