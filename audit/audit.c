@@ -151,11 +151,8 @@ static void on_read_timer(void *arg)
 }
 
 /* What the gateway's sockets hold now is read, and no more than that. */
-static void drain(struct au *au, uint32_t slot)
+static void drain(struct au *au, struct au_source *s)
 {
-	struct au_source *s = &au->source[eg_plan_gateway(au->conf, slot)];
-
-	start_reading(au);
 	read_log(s, AU_DRAIN);
 	read_packets(s, AU_DRAIN_FRAMES);
 	au_sink_gaps(au, s);
@@ -445,7 +442,8 @@ static void request_run(struct au *au, const struct au_request *q)
 {
 	struct au_lease *l = au_lease_find(&au->leases, q->slot, q->generation);
 
-	drain(au, q->slot);
+	start_reading(au);
+	drain(au, &au->source[eg_plan_gateway(au->conf, q->slot)]);
 	if (!q->end)
 		answer_stats(au, q);
 	else if (l && l->end && !l->sealed)
@@ -722,8 +720,9 @@ int au_start_at(struct eg_role_ctx *ctx, int dirfd, struct eg_err *err)
 		eg_error("nothing can be sealed: %s", chain_err.text);
 	}
 	st = au_files_state(au->files);
-	if (st->fd < 0)
-		au_trouble(au, -EROFS);
+	r = au_files_ready(au->files);
+	if (r)
+		au_trouble(au, r); /* a full disk may have room later */
 	else if (st->skipped_to > st->skipped_from)
 		eg_warning("the host went down: host-wide record numbers %llu to %llu are left out",
 			   (unsigned long long)st->skipped_from,
@@ -751,8 +750,9 @@ void au_done(struct eg_role_ctx *ctx)
 
 	if (!au)
 		return;
-	for (uint32_t g = 0; g < au->conf->gateways && g < EG_GATEWAYS_MAX; g++)
-		drain(au, eg_plan_first(au->conf, g));
+	/* What cannot be attributed yet stays with the kernel for the next. */
+	for (uint32_t g = 0; au->reading && g <= EG_GATEWAYS_MAX; g++)
+		drain(au, &au->source[g]);
 	for (uint32_t i = 0; i < au->requests; i++)
 		request_run(
 			au,

@@ -563,7 +563,7 @@ static int flush_json(struct au_files *f, struct au_out *o)
 	return r;
 }
 
-static int state_ready(struct au_files *f)
+int au_files_ready(struct au_files *f)
 {
 	int r = 0;
 
@@ -576,7 +576,7 @@ static int state_ready(struct au_files *f)
 
 struct au_state *au_files_state(struct au_files *f)
 {
-	(void)state_ready(f); /* if not, its descriptor is -1 */
+	(void)au_files_ready(f); /* if not, its descriptor is -1 */
 	return &f->state;
 }
 
@@ -590,7 +590,7 @@ int au_log_flush(struct au_files *f, struct au_log *log)
 		return 0;
 	r = flush_pcap(o);
 	if (!r)
-		r = state_ready(f);
+		r = au_files_ready(f);
 	if (!r)
 		r = join(path, log->dir, AU_JSONL);
 	if (!r)
@@ -660,7 +660,7 @@ int au_files_new(struct au_files **ret, const struct eg_conf *conf, int dirfd,
 	}
 	f->dirfd = dirfd;
 	/* A disk that is full now may have room later: not the end. */
-	(void)state_ready(f);
+	(void)au_files_ready(f);
 	*ret = f;
 	return 0;
 }

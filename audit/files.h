@@ -80,6 +80,9 @@ void au_files_free(struct au_files *f);
 int au_files_dirfd(const struct au_files *f);
 struct au_state *au_files_state(struct au_files *f);
 
+/* au_files_ready() - can numbers be given out? 0, or why not. */
+int au_files_ready(struct au_files *f);
+
 /* au_files_read() - open an evidence file for a reader; fd or -errno. */
 int au_files_read(const struct au_files *f, const char *dir, const char *name);
 

@@ -142,14 +142,15 @@ static bool has_len(const struct nlattr *a, size_t len)
 	return mnl_attr_get_payload_len(a) >= len;
 }
 
-static int64_t wall_of(const struct nfulnl_msg_packet_timestamp *t)
+/* Attributes are aligned to four octets, this structure wants eight. */
+static int64_t wall_of(const void *payload)
 {
+	struct nfulnl_msg_packet_timestamp t;
 	uint64_t sec, usec;
 
-	memcpy(&sec, &t->sec, sizeof(sec));
-	memcpy(&usec, &t->usec, sizeof(usec));
-	sec = be64toh(sec);
-	usec = be64toh(usec);
+	memcpy(&t, payload, sizeof(t));
+	sec = be64toh(t.sec);
+	usec = be64toh(t.usec);
 	if (sec > INT64_MAX / EG_NSEC_PER_SEC - 1 || usec >= 1000000)
 		return 0;
 	return (int64_t)sec * EG_NSEC_PER_SEC + (int64_t)usec * 1000;
@@ -231,6 +232,8 @@ static void follow(struct au_nflog *n, uint32_t seq)
 static void packet_msg(struct au_nflog *n, const struct nlmsghdr *h)
 {
 	struct au_nflog_pkt p = {0};
+	/* not the aligned end, which may lie behind what was received */
+	const char *end = (const char *)h + h->nlmsg_len;
 	const struct nlattr *a;
 
 	if (mnl_nlmsg_get_payload_len(h) < sizeof(struct nfgenmsg)) {
@@ -238,9 +241,7 @@ static void packet_msg(struct au_nflog *n, const struct nlmsghdr *h)
 		return;
 	}
 	for (a = mnl_nlmsg_get_payload_offset(h, sizeof(struct nfgenmsg));
-	     mnl_attr_ok(a, (int)((const char *)mnl_nlmsg_get_payload_tail(h) -
-				  (const char *)a));
-	     a = mnl_attr_next(a))
+	     mnl_attr_ok(a, (int)(end - (const char *)a)); a = mnl_attr_next(a))
 		take_attr(a, &p);
 	if (p.has_seq)
 		follow(n, p.seq);
@@ -252,20 +253,36 @@ static void packet_msg(struct au_nflog *n, const struct nlmsghdr *h)
 	n->cb(n->arg, &p);
 }
 
+/* mnl_nlmsg_ok() takes a length of 2 GiB and more for a negative one. */
+static bool msg_ok(const struct nlmsghdr *h, size_t left)
+{
+	return left >= sizeof(*h) && h->nlmsg_len >= sizeof(*h) &&
+	       h->nlmsg_len <= left;
+}
+
 void au_nflog_parse(struct au_nflog *n, const void *buf, size_t len)
 {
-	const struct nlmsghdr *h = buf;
-	int left = (int)len;
+	const uint8_t *p = buf;
 
-	for (; mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left)) {
+	while (len) {
+		const struct nlmsghdr *h = (const void *)p;
+		size_t step;
+
+		if (!msg_ok(h, len)) {
+			n->malformed++;
+			return;
+		}
 		if (h->nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET))
 			packet_msg(n, h);
 		else if (h->nlmsg_type != NLMSG_DONE &&
 			 h->nlmsg_type != NLMSG_ERROR)
 			n->malformed++;
+		step = ((size_t)h->nlmsg_len + 3) & ~(size_t)3;
+		if (step > len)
+			step = len; /* the last one's padding is optional */
+		p += step;
+		len -= step;
 	}
-	if (left > 0)
-		n->malformed++;
 }
 
 void au_nflog_init(struct au_nflog *n, int fd, au_nflog_cb cb, void *arg)

@@ -215,13 +215,14 @@ static int chain_append(struct au_seal *s, struct au_files *f, struct au_chain *
 
 /* ---- the manifest ------------------------------------------------------------ */
 
-static void put_lease(struct eg_jsonw *w, const struct au_seal *s)
+static void put_lease(struct eg_jsonw *w, const struct au_seal *s,
+		      const char *labels)
 {
 	const struct au_lease *l = s->lease;
 	char stamp[EG_STAMP_TEXT];
 
 	eg_jsonw_members(w, l->who, strlen(l->who));
-	eg_jsonw_members(w, l->all_labels, strlen(l->all_labels));
+	eg_jsonw_members(w, labels, strlen(labels));
 	eg_jsonw_str(w, "created", eg_stamp_ns(l->created_ns, stamp));
 	eg_jsonw_str(w, "sealed", eg_stamp_ns(s->facts.wall_ns, stamp));
 	eg_jsonw_str(w, "cause",
@@ -290,8 +291,8 @@ static void put_files(struct eg_jsonw *w, const struct au_seal *s)
 	eg_jsonw_end(w);
 }
 
-static long build(const struct au_seal *s, const struct au_chain *c,
-		  uint64_t hseq, char *buf, size_t cap)
+static long build_with(const struct au_seal *s, const struct au_chain *c,
+		       uint64_t hseq, const char *labels, char *buf, size_t cap)
 {
 	char text[DIGEST_TEXT], id[EG_HEX16_TEXT];
 	struct eg_jsonw w;
@@ -306,7 +307,7 @@ static long build(const struct au_seal *s, const struct au_chain *c,
 	eg_jsonw_u64(&w, "hseq", hseq);
 	eg_jsonw_u64(&w, "n", c->n + 1);
 	eg_jsonw_str(&w, "previous", digest_text(c->head, text));
-	put_lease(&w, s);
+	put_lease(&w, s, labels);
 	put_policies(&w, s);
 	put_records(&w, s);
 	put_files(&w, s);
@@ -316,6 +317,15 @@ static long build(const struct au_seal *s, const struct au_chain *c,
 		return n;
 	buf[n++] = '\n';
 	return n;
+}
+
+/* Labels of the greatest size, all escaped, leave no room for the rest. */
+static long build(const struct au_seal *s, const struct au_chain *c,
+		  uint64_t hseq, char *buf, size_t cap)
+{
+	long n = build_with(s, c, hseq, s->lease->all_labels, buf, cap);
+
+	return n < 0 ? build_with(s, c, hseq, s->lease->labels, buf, cap) : n;
 }
 
 static int rename_manifest(struct au_files *f, const char *dir)

@@ -142,7 +142,7 @@ static size_t check(const struct world *w, const char *dir)
 static void test_offsets(void **state)
 {
 	struct world *w = *state;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 
 	assert_int_equal(au_log_init(w->f, &a, DIR1, NULL), 0);
 	for (uint32_t i = 0; i < 200; i++)
@@ -157,7 +157,7 @@ static void test_offsets(void **state)
 static void test_modes(void **state)
 {
 	struct world *w = *state;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	char path[256], file[300];
 	struct stat st;
 
@@ -180,7 +180,7 @@ static void test_symlink(void **state)
 {
 	struct world *w = *state;
 	char path[256], file[300], target[300];
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	struct stat st;
 
 	dir_of(w, "2026-11-30", path);
@@ -199,7 +199,7 @@ static void test_symlink(void **state)
 static void test_restart(void **state)
 {
 	struct world *w = *state;
-	struct au_log a, b;
+	static struct au_log a, b; /* outlives the test: closed in teardown */
 
 	for (int round = 0; round < 5; round++) {
 		assert_int_equal(au_log_init(w->f, &a, DIR1, NULL), 0);
@@ -269,7 +269,7 @@ static void cut_at_every_octet(struct world *w, const char *file,
 static void test_crash_json(void **state)
 {
 	struct world *w = *state;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 
 	assert_int_equal(au_log_init(w->f, &a, DIR1, NULL), 0);
 	for (int i = 0; i < 5; i++)
@@ -282,7 +282,7 @@ static void test_crash_json(void **state)
 static void test_crash_pcap(void **state)
 {
 	struct world *w = *state;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	char cmd[400], path[256];
 
 	assert_int_equal(au_log_init(w->f, &a, DIR1, NULL), 0);
@@ -300,7 +300,7 @@ static void test_packets_gone(void **state)
 {
 	struct world *w = *state;
 	char path[256], file[300];
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	uint64_t offset[16];
 	uint32_t caplen[16];
 
@@ -334,7 +334,7 @@ static void test_foreign_pcap(void **state)
 {
 	struct world *w = *state;
 	char path[256], cmd[400];
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 
 	assert_int_equal(au_files_mkdir(w->f, DIR1), 0);
 	dir_of(w, DIR1, path);
@@ -387,7 +387,7 @@ static void test_many(void **state)
 static void writer(struct world *w)
 {
 	struct au_files *f = open_files(w);
-	struct au_log a, b;
+	static struct au_log a, b; /* outlives the test: closed in teardown */
 
 	if (au_log_init(f, &a, DIR1, NULL) || au_log_init(f, &b, DIR2, NULL))
 		_exit(1);
@@ -464,7 +464,7 @@ static void test_power_loss(void **state)
 {
 	struct world *w = *state;
 	struct au_state *st;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	uint64_t next;
 
 	assert_int_equal(au_log_init(w->f, &a, DIR1, NULL), 0);
@@ -485,7 +485,7 @@ static void test_power_loss(void **state)
 static void test_cap(void **state)
 {
 	struct world *w = *state;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	int r = 0;
 
 	w->conf->max_lease_bytes = 20000;
@@ -505,7 +505,7 @@ static void test_cap(void **state)
 static void test_full(void **state)
 {
 	struct world *w = *state;
-	struct au_log a;
+	static struct au_log a; /* outlives the test: closed in teardown */
 	char cmd[200];
 	uint64_t lost = 0;
 
