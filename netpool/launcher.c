@@ -793,7 +793,7 @@ static int privilege_reduce(struct eg_err *err)
 	static const unsigned int bound[] = {
 		CAP_SETUID,	CAP_SETGID,    CAP_KILL,
 		CAP_NET_ADMIN,	CAP_SYS_ADMIN, CAP_NET_BIND_SERVICE,
-		CAP_SYS_CHROOT, CAP_SETPCAP,
+		CAP_SYS_CHROOT, CAP_SETPCAP,   CAP_NET_RAW,
 	};
 	uint64_t want = eg_role_caps(EG_ROLE_LAUNCHER), eff, perm;
 

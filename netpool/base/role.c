@@ -23,13 +23,15 @@
  * What each role keeps. launcher: to give children their uids and to signal
  * them; everything else it ever needs comes back with the execution of a
  * child as root inside the bounding set. main: nf_tables. build: namespaces
- * and mounts (SYS_ADMIN), links (NET_ADMIN), port 53 in a new gateway.
+ * and mounts (SYS_ADMIN), links (NET_ADMIN), port 53 in a new gateway
+ * (NET_BIND_SERVICE), and the socket there that sees what is not IPv4
+ * (NET_RAW: packet(7) asks for it and for nothing else).
  */
 static const uint64_t role_caps[] = {
 	[EG_ROLE_LAUNCHER] = BIT(CAP_SETUID) | BIT(CAP_SETGID) | BIT(CAP_KILL),
 	[EG_ROLE_MAIN] = BIT(CAP_NET_ADMIN),
 	[EG_ROLE_BUILD] = BIT(CAP_NET_ADMIN) | BIT(CAP_SYS_ADMIN) |
-			  BIT(CAP_NET_BIND_SERVICE),
+			  BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_NET_RAW),
 	[EG_ROLE_API] = 0,
 	[EG_ROLE_DNS] = 0,
 	[EG_ROLE_AUDIT] = 0,
