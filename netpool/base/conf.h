@@ -86,8 +86,9 @@ struct eg_conf {
 
 	/* [rules] */
 	bool deny_drop;
+	char deny_file[EG_PATH]; /* always-deny file; empty: built in */
 	uint32_t denies, deny_names, permits_private, permits_host;
-	struct eg_conf_deny deny[EG_CONF_DENY_ADDRS];
+	struct eg_conf_deny deny[EG_CONF_DENY_ADDRS]; /* longest first */
 	struct eg_conf_deny_name deny_name[EG_CONF_DENY_NAMES];
 	struct eg_conf_permit permit_private[EG_CONF_PERMITS];
 	struct eg_conf_permit permit_host[EG_CONF_PERMITS];
