@@ -15,6 +15,7 @@
 #include "netpool/base/proto.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define EG_CONF_MAGIC 0x65676366U
@@ -125,5 +126,19 @@ struct eg_conf {
 	/* persistent identity, filled by the launcher from the state dir */
 	uint8_t host_id[16], boot_id[16];
 };
+
+/**
+ * eg_conf_denied() - the always-deny entry an address falls under
+ *
+ * Return: the longest prefix that holds @addr, NULL when none does.
+ */
+static inline const struct eg_conf_deny *
+eg_conf_denied(const struct eg_conf *conf, uint32_t addr)
+{
+	for (uint32_t i = 0; i < conf->denies; i++)
+		if (eg_prefix_has(conf->deny[i].dst, addr))
+			return &conf->deny[i];
+	return NULL;
+}
 
 #endif
