@@ -41,8 +41,7 @@ void eg_sha256_of(const void *data, size_t len, uint8_t ret[EG_DIGEST])
 	eg_sha256_done(&h, ret);
 }
 
-const char *eg_digest_format(const uint8_t d[EG_DIGEST],
-			     char buf[EG_DIGEST_TEXT])
+const char *eg_digest_format(const uint8_t d[EG_DIGEST], char buf[EG_DIGEST_TEXT])
 {
 	static const char hex[] = "0123456789abcdef";
 

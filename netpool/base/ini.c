@@ -79,8 +79,8 @@ static int refuse(struct reader *r, size_t at, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return eg_ini_err(r->err, -EINVAL, r->file, r->lineno,
-			  (uint32_t)at + 1, "%s", text);
+	return eg_ini_err(r->err, -EINVAL, r->file, r->lineno, (uint32_t)at + 1,
+			  "%s", text);
 }
 
 static bool blank(char c)
@@ -100,10 +100,12 @@ static bool word(char c)
  */
 static size_t utf8(const unsigned char *s, size_t n, uint32_t *ret)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3
-		     : s[0] < 0xf5		     ? 4
-						     : 0;
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t len = s[0] < 0xc2   ? 0
+		     : s[0] < 0xe0 ? 2
+		     : s[0] < 0xf0 ? 3
+		     : s[0] < 0xf5 ? 4
+				   : 0;
 	uint32_t c;
 
 	if (!len || len > n)
@@ -142,12 +144,14 @@ static int check_bytes(struct reader *r, const char *s, size_t n)
 		if (!c)
 			return refuse(r, i, "a NUL byte cannot be in this file");
 		if (c == '\r')
-			return refuse(r, i,
-				      "a carriage return stands inside a line; lines end with LF or CR LF");
+			return refuse(
+				r, i,
+				"a carriage return stands inside a line; lines end with LF or CR LF");
 		if ((c < 0x20 && c != '\t') || c == 0x7f || deceiving(cp))
-			return refuse(r, i,
-				      "control character U+%04X cannot be in this file",
-				      cp);
+			return refuse(
+				r, i,
+				"control character U+%04X cannot be in this file",
+				cp);
 		i += len;
 	}
 	return 0;
@@ -181,17 +185,17 @@ static int classify_section(struct reader *r, const char *s, size_t n,
 		return refuse(r, 1, "the section has no name");
 	for (size_t i = 1; i <= len; i++)
 		if (!word(s[i]) && (s[i] != ' ' || i == 1 || i == len))
-			return refuse(r, i,
-				      "'%s' cannot be in a section; letters, digits, '_', '-', '.' and single blanks between words can",
-				      eg_escape(quoted, sizeof(quoted), s + i,
-						1));
+			return refuse(
+				r, i,
+				"'%s' cannot be in a section; letters, digits, '_', '-', '.' and single blanks between words can",
+				eg_escape(quoted, sizeof(quoted), s + i, 1));
 	if (len + 2 < n)
 		return refuse(r, len + 2,
 			      "'%s' follows the section's ']'; begin a new line",
 			      eg_escape(quoted, sizeof(quoted), s + len + 2,
 					n - len - 2));
-	*ret = (struct line){ .kind = LINE_SECTION, .name = s + 1,
-			      .name_len = len, .col = 2 };
+	*ret = (struct line){
+		.kind = LINE_SECTION, .name = s + 1, .name_len = len, .col = 2};
 	return 0;
 }
 
@@ -207,36 +211,38 @@ static int classify_pair(struct reader *r, const char *s, size_t n,
 	for (len = klen; len < n && blank(s[len]); len++)
 		;
 	if (len < n && s[len] == ':')
-		return refuse(r, len,
-			      "':' does not separate; write '%s = VALUE'",
+		return refuse(r, len, "':' does not separate; write '%s = VALUE'",
 			      eg_escape(quoted, sizeof(quoted), s, klen));
 	if (!eq)
-		return refuse(r, 0,
-			      "'%s' is neither [SECTION] nor KEY = VALUE: there is no '='",
-			      eg_escape(quoted, sizeof(quoted), s, n));
+		return refuse(
+			r, 0,
+			"'%s' is neither [SECTION] nor KEY = VALUE: there is no '='",
+			eg_escape(quoted, sizeof(quoted), s, n));
 	if (!klen && s == eq)
 		return refuse(r, 0, "there is no key before '='");
 	if (s + len != eq)
-		return refuse(r, klen,
-			      "'%s' cannot be in a key; letters, digits, '_', '-' and '.' can",
-			      eg_escape(quoted, sizeof(quoted), s + klen, 1));
+		return refuse(
+			r, klen,
+			"'%s' cannot be in a key; letters, digits, '_', '-' and '.' can",
+			eg_escape(quoted, sizeof(quoted), s + klen, 1));
 	if (klen > EG_INI_KEY)
 		return refuse(r, 0, "the key is longer than %d bytes",
 			      EG_INI_KEY);
 	if (!r->section[0])
-		return refuse(r, 0,
-			      "key '%.*s' stands before any [section]",
+		return refuse(r, 0, "key '%.*s' stands before any [section]",
 			      (int)klen, s);
 	for (at = len + 1; at < n && blank(s[at]); at++)
 		;
-	*ret = (struct line){ .kind = LINE_PAIR, .name = s, .name_len = klen,
-			      .value = s + at, .value_len = n - at,
-			      .col = (uint32_t)at + 1 };
+	*ret = (struct line){.kind = LINE_PAIR,
+			     .name = s,
+			     .name_len = klen,
+			     .value = s + at,
+			     .value_len = n - at,
+			     .col = (uint32_t)at + 1};
 	return 0;
 }
 
-static int classify(struct reader *r, const char *s, size_t n,
-		    struct line *ret)
+static int classify(struct reader *r, const char *s, size_t n, struct line *ret)
 {
 	int rc;
 
@@ -251,8 +257,9 @@ static int classify(struct reader *r, const char *s, size_t n,
 	if (!n)
 		return 0;
 	if (blank(s[0]))
-		return refuse(r, 0,
-			      "the line is indented, which would continue the line before; begin it in column 1");
+		return refuse(
+			r, 0,
+			"the line is indented, which would continue the line before; begin it in column 1");
 	if (s[0] == '[')
 		return classify_section(r, s, n, ret);
 	return classify_pair(r, s, n, ret);
@@ -355,8 +362,8 @@ static char *feed_line(char *str, int num, void *stream)
 		r->pending = true;
 	}
 	if (w < 0 || w >= num) {
-		r->rc = refuse(r, 0, "inih was built for lines of %d bytes only",
-			       num);
+		r->rc = refuse(r, 0,
+			       "inih was built for lines of %d bytes only", num);
 		return NULL;
 	}
 	return str;
@@ -390,8 +397,12 @@ static int on_pair(void *user, const char *section, const char *name,
 int eg_ini_parse(const char *file, const char *text, size_t len,
 		 const struct eg_ini_ops *ops, void *arg, struct eg_err *err)
 {
-	struct reader r = { .file = file, .text = text, .len = len,
-			    .ops = ops, .arg = arg, .err = err };
+	struct reader r = {.file = file,
+			   .text = text,
+			   .len = len,
+			   .ops = ops,
+			   .arg = arg,
+			   .err = err};
 	struct line line;
 	int rc;
 
@@ -424,16 +435,16 @@ int eg_ini_read(const char *file, int fd, size_t max, char **ret,
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return eg_err_sys(err, -errno, "cannot read '%s'",
-					  file);
+			return eg_err_sys(err, -errno, "cannot read '%s'", file);
 		if (!n)
 			break;
 		used += (size_t)n;
 	}
 	if (used > max)
-		return eg_err_set(err, -EFBIG,
-				  "'%s' is larger than %zu bytes, which is the most such a file may have",
-				  file, max);
+		return eg_err_set(
+			err, -EFBIG,
+			"'%s' is larger than %zu bytes, which is the most such a file may have",
+			file, max);
 	buf[used] = '\0';
 	*ret_len = used;
 	*ret = buf;

@@ -40,8 +40,7 @@ struct eg_ini_ops {
 	int (*section)(void *arg, const struct eg_ini_entry *e,
 		       struct eg_err *err);
 	/* At each key; text is valid during the call only. */
-	int (*entry)(void *arg, const struct eg_ini_entry *e,
-		     struct eg_err *err);
+	int (*entry)(void *arg, const struct eg_ini_entry *e, struct eg_err *err);
 };
 
 /**
@@ -69,7 +68,6 @@ int eg_ini_err(struct eg_err *err, int code, const char *file, uint32_t line,
 	__attribute__((format(printf, 6, 7)));
 
 /* eg_ini_at() - put "FILE:LINE:COL: " in front of the sentence in @err. */
-int eg_ini_at(struct eg_err *err, const char *file, uint32_t line,
-	      uint32_t col);
+int eg_ini_at(struct eg_err *err, const char *file, uint32_t line, uint32_t col);
 
 #endif

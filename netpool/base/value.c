@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define QUOTE 96	 /* of a wrong value, in a message */
+#define QUOTE 96	/* of a wrong value, in a message */
 #define NEAREST_LEN 48U /* longest word eg_nearest() compares */
 
 static const char *quote(char *buf, const char *text)
@@ -55,7 +55,7 @@ int eg_uint_parse(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
 static const struct unit {
 	char suffix;
 	uint32_t s;
-} units[] = { { 'd', 86400 }, { 'h', 3600 }, { 'm', 60 }, { 's', 1 } };
+} units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
 
 int eg_duration_parse(const char *text, uint32_t min, uint32_t max,
 		      uint32_t *ret, struct eg_err *err)
@@ -70,9 +70,10 @@ int eg_duration_parse(const char *text, uint32_t min, uint32_t max,
 		if (text[n] == units[i].suffix && !text[n + 1])
 			mul = units[i].s;
 	if (!mul)
-		return eg_err_set(err, -EINVAL,
-				  "'%s' is not a duration; write 90s, 10m, 1h or 30d",
-				  quote(q, text));
+		return eg_err_set(
+			err, -EINVAL,
+			"'%s' is not a duration; write 90s, 10m, 1h or 30d",
+			quote(q, text));
 	if (v > UINT32_MAX || v * mul < min || v * mul > max)
 		return eg_err_set(err, -EINVAL,
 				  "'%s' is out of range; %s to %s is accepted",
@@ -107,9 +108,10 @@ int eg_size_parse(const char *text, uint64_t *ret, struct eg_err *err)
 	if (s)
 		shift = 10 * (unsigned int)(s - suffix + 1);
 	if (!n || (text[n] && (!s || text[n + 1])))
-		return eg_err_set(err, -EINVAL,
-				  "'%s' is not a size; write bytes, or a number and K, M, G or T",
-				  quote(q, text));
+		return eg_err_set(
+			err, -EINVAL,
+			"'%s' is not a size; write bytes, or a number and K, M, G or T",
+			quote(q, text));
 	if (v > (UINT64_MAX >> 1 >> shift))
 		return eg_err_set(err, -EINVAL, "size '%s' is too large",
 				  quote(q, text));
@@ -146,10 +148,10 @@ static const struct proto {
 	const char *name;
 	uint8_t number;
 } protos[] = {
-	{ "tcp", IPPROTO_TCP },
-	{ "udp", IPPROTO_UDP },
-	{ "sctp", IPPROTO_SCTP },
-	{ "icmp", IPPROTO_ICMP },
+	{"tcp", IPPROTO_TCP},
+	{"udp", IPPROTO_UDP},
+	{"sctp", IPPROTO_SCTP},
+	{"icmp", IPPROTO_ICMP},
 };
 
 const char *eg_proto_name(uint8_t proto)
@@ -210,7 +212,7 @@ bool eg_port_valid(const struct eg_port *p)
 int eg_port_parse(const char *text, struct eg_port *ret, struct eg_err *err)
 {
 	const char *slash = strchr(text, '/'), *range;
-	struct eg_port p = { 0 };
+	struct eg_port p = {0};
 	size_t first, second;
 	char q[QUOTE];
 
@@ -232,16 +234,18 @@ int eg_port_parse(const char *text, struct eg_port *ret, struct eg_err *err)
 				  "the range in '%s' ends before it begins",
 				  quote(q, text));
 	if (!eg_port_valid(&p))
-		return eg_err_set(err, -EINVAL, "'%s' %s", quote(q, text),
-				  p.proto == IPPROTO_ICMP
-					  ? "is not an ICMP type; write icmp/0 to icmp/255"
-					  : "names port 0; ports are 1 to 65535");
+		return eg_err_set(
+			err, -EINVAL, "'%s' %s", quote(q, text),
+			p.proto == IPPROTO_ICMP
+				? "is not an ICMP type; write icmp/0 to icmp/255"
+				: "names port 0; ports are 1 to 65535");
 	*ret = p;
 	return 0;
 bad:
-	return eg_err_set(err, -EINVAL,
-			  "'%s' is not a protocol and port; write tcp/443, udp/5000-5010, sctp/N or icmp/TYPE",
-			  quote(q, text));
+	return eg_err_set(
+		err, -EINVAL,
+		"'%s' is not a protocol and port; write tcp/443, udp/5000-5010, sctp/N or icmp/TYPE",
+		quote(q, text));
 }
 
 const char *eg_port_format(const struct eg_port *p, char buf[EG_PORT_TEXT])
@@ -253,8 +257,7 @@ const char *eg_port_format(const struct eg_port *p, char buf[EG_PORT_TEXT])
 	if (p->lo == p->hi)
 		(void)snprintf(buf, EG_PORT_TEXT, "%s/%u", name, p->lo);
 	else
-		(void)snprintf(buf, EG_PORT_TEXT, "%s/%u-%u", name, p->lo,
-			       p->hi);
+		(void)snprintf(buf, EG_PORT_TEXT, "%s/%u-%u", name, p->lo, p->hi);
 	return buf;
 }
 
@@ -270,9 +273,8 @@ static unsigned int distance(const char *a, size_t n, const char *b, size_t m)
 		row[0] = (unsigned int)i + 1;
 		for (size_t j = 0; j < m; j++) {
 			up = row[j + 1];
-			row[j + 1] = eg_min_u32(
-				diag + (a[i] != b[j]),
-				eg_min_u32(up, row[j]) + 1);
+			row[j + 1] = eg_min_u32(diag + (a[i] != b[j]),
+						eg_min_u32(up, row[j]) + 1);
 			diag = up;
 		}
 	}

@@ -16,7 +16,7 @@
 
 #define EG_DURATION_TEXT 16 /* "4294967295s" */
 #define EG_SIZE_TEXT 24
-#define EG_PORT_TEXT 32	    /* "sctp/65535-65535" */
+#define EG_PORT_TEXT 32 /* "sctp/65535-65535" */
 #define EG_GUEST_DNS_PORT 53
 
 /* eg_uint_parse() - decimal digits only, within [min, max]. */

@@ -25,8 +25,7 @@ struct seen {
 	int entries;
 };
 
-static int on_section(void *arg, const struct eg_ini_entry *e,
-		      struct eg_err *err)
+static int on_section(void *arg, const struct eg_ini_entry *e, struct eg_err *err)
 {
 	struct seen *s = arg;
 	size_t n = strlen(s->text);
@@ -36,8 +35,7 @@ static int on_section(void *arg, const struct eg_ini_entry *e,
 	return 0;
 }
 
-static int on_entry(void *arg, const struct eg_ini_entry *e,
-		    struct eg_err *err)
+static int on_entry(void *arg, const struct eg_ini_entry *e, struct eg_err *err)
 {
 	struct seen *s = arg;
 	size_t n = strlen(s->text);
@@ -50,19 +48,18 @@ static int on_entry(void *arg, const struct eg_ini_entry *e,
 	return 0;
 }
 
-static const struct eg_ini_ops ops = { on_section, on_entry };
+static const struct eg_ini_ops ops = {on_section, on_entry};
 
-static int run(const char *text, size_t len, struct seen *s,
-	       struct eg_err *err)
+static int run(const char *text, size_t len, struct seen *s, struct eg_err *err)
 {
-	*err = (struct eg_err){ 0 };
-	*s = (struct seen){ .stop_at = s->stop_at };
+	*err = (struct eg_err){0};
+	*s = (struct seen){.stop_at = s->stop_at};
 	return eg_ini_parse("f.conf", text, len, &ops, s, err);
 }
 
 static void accepts(const char *text, const char *want)
 {
-	struct seen s = { 0 };
+	struct seen s = {0};
 	struct eg_err err;
 	int rc = run(text, strlen(text), &s, &err);
 
@@ -73,7 +70,7 @@ static void accepts(const char *text, const char *want)
 
 static void refuses_n(const char *text, size_t len, const char *want)
 {
-	struct seen s = { 0 };
+	struct seen s = {0};
 	struct eg_err err;
 
 	assert_true(run(text, len, &s, &err) < 0);
@@ -148,8 +145,7 @@ static void long_lines(void **state)
 			text[6 + i] = "x; [=]:#|"[i % 9] == ' '
 					      ? 'y'
 					      : "x; [=]:#|"[i % 9];
-		(void)snprintf(want, sizeof(want), "[a]a.k=<%s>@2:3;",
-			       text + 6);
+		(void)snprintf(want, sizeof(want), "[a]a.k=<%s>@2:3;", text + 6);
 		accepts(text, want);
 	}
 	memset(text, 'x', sizeof(text));
@@ -264,7 +260,7 @@ static void all_or_nothing(void **state)
 
 static void handler_stops(void **state)
 {
-	struct seen s = { .stop_at = 2 };
+	struct seen s = {.stop_at = 2};
 	const char *text = "[a]\nk=1\nl=2\nm=3\n";
 	struct eg_err err;
 
@@ -277,7 +273,7 @@ static void handler_stops(void **state)
 static void from_descriptor(void **state)
 {
 	int fd = memfd_create("ini", MFD_CLOEXEC);
-	struct eg_err err = { 0 };
+	struct eg_err err = {0};
 	size_t len = 0;
 	char *text = NULL;
 
