@@ -233,6 +233,10 @@ static int classify_pair(struct reader *r, const char *s, size_t n,
 			      (int)klen, s);
 	for (at = len + 1; at < n && blank(s[at]); at++)
 		;
+	if (at < n && (s[at] == '#' || s[at] == ';'))
+		return refuse(r, at,
+			      "the value begins with '%c'; put a blank in front to make it a comment",
+			      s[at]);
 	*ret = (struct line){.kind = LINE_PAIR,
 			     .name = s,
 			     .name_len = klen,

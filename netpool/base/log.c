@@ -20,7 +20,7 @@ static const char *const level_names[] = {
 _Static_assert(EG_ARRAY_SIZE(level_names) == EG_LOG_LEVEL_COUNT, "log levels");
 
 /* syslog(3) priorities, for the journal's "<N>" prefix */
-static const int level_prio[] = { 3, 4, 5, 6, 7 };
+static const int level_prio[] = {3, 4, 5, 6, 7};
 
 static char log_who[32] = "egressd";
 static enum eg_log_level log_max = EG_LOG_INFO;
@@ -65,12 +65,13 @@ const char *eg_escape(char *dst, size_t cap, const void *src, size_t len)
 
 	if (!cap)
 		return dst;
-	for (size_t i = 0; i < len && n + 5 <= cap; i++) {
-		if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"' &&
-		    p[i] != '\\') {
+	for (size_t i = 0; i < len && n + 1 < cap; i++) {
+		if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"' && p[i] != '\\') {
 			dst[n++] = (char)p[i];
 			continue;
 		}
+		if (n + 5 > cap) /* never half an escape */
+			break;
 		dst[n++] = '\\';
 		dst[n++] = 'x';
 		dst[n++] = hex[p[i] >> 4];

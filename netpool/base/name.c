@@ -3,6 +3,7 @@
  * egressd: domain names as values (see name.h)
  */
 #include "netpool/base/name.h"
+#include "netpool/base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,13 +25,14 @@ static int label_parse(const char *text, uint8_t *dst, size_t room,
 		       struct eg_err *err)
 {
 	size_t n = strcspn(text, ".");
+	char q[32];
 
 	if (!n)
 		return eg_err_set(err, -EINVAL, "a label of the name is empty");
 	if (n > EG_NAME_LABEL)
 		return eg_err_set(err, -EINVAL,
-				  "label '%.20s...' is longer than 63 octets",
-				  text);
+				  "label '%s...' is longer than 63 octets",
+				  eg_escape(q, sizeof(q), text, 20));
 	if (n + 2 > room)
 		return eg_err_set(err, -EINVAL,
 				  "the name is longer than 255 octets");
@@ -39,12 +41,14 @@ static int label_parse(const char *text, uint8_t *dst, size_t room,
 		uint8_t c = (uint8_t)text[i];
 
 		if (c & 0x80)
-			return eg_err_set(err, -EINVAL,
-					  "the name is not ASCII; write its A-label (xn--...)");
+			return eg_err_set(
+				err, -EINVAL,
+				"the name is not ASCII; write its A-label (xn--...)");
 		if (!host_byte(c) && c != '_')
-			return eg_err_set(err, -EINVAL,
-					  "character '%c' (0x%02x) cannot be in a name; letters, digits, '-' and '_' can",
-					  c > 0x20 && c < 0x7f ? c : '?', c);
+			return eg_err_set(
+				err, -EINVAL,
+				"character '%c' (0x%02x) cannot be in a name; letters, digits, '-' and '_' can",
+				c > 0x20 && c < 0x7f ? c : '?', c);
 		dst[1 + i] = fold(c);
 	}
 	return (int)n;
@@ -52,7 +56,7 @@ static int label_parse(const char *text, uint8_t *dst, size_t room,
 
 int eg_name_parse(const char *text, struct eg_name *ret, struct eg_err *err)
 {
-	struct eg_name n = { 0 };
+	struct eg_name n = {0};
 	size_t used = 0;
 
 	if (!*text)

@@ -115,6 +115,14 @@ static void comments(void **state)
 		"a.o=<a>@9:5;");
 }
 
+/* Written out again as "k = #x" it would be a comment. */
+static void comment_sign_first(void **state)
+{
+	(void)state;
+	refuses("[a]\nk =#x\n", "f.conf:2:4: the value begins with '#'");
+	refuses("[a]\nk=;\n", "f.conf:2:3: the value begins with ';'");
+}
+
 static void line_ends(void **state)
 {
 	(void)state;
@@ -297,6 +305,7 @@ int main(void)
 		cmocka_unit_test(plain),
 		cmocka_unit_test(repeats),
 		cmocka_unit_test(comments),
+		cmocka_unit_test(comment_sign_first),
 		cmocka_unit_test(line_ends),
 		cmocka_unit_test(byte_order_mark),
 		cmocka_unit_test(long_lines),

@@ -544,6 +544,35 @@ static void golden(void **state)
 	globfree(&g);
 }
 
+/* Inputs that once broke something: refused, or stable as canonical text. */
+static void bogons(void **state)
+{
+	struct eg_err err;
+	glob_t g;
+
+	(void)state;
+	assert_int_equal(glob("tests/bogons/policy/*", 0, NULL, &g), 0);
+	for (size_t i = 0; i < g.gl_pathc; i++) {
+		char *text = slurp(g.gl_pathv[i]), *canon;
+		struct rl_prog *p, *q;
+		size_t len;
+
+		if (rl_policy_parse(text, strlen(text), "p", &env, &p, NULL,
+				    &err)) {
+			free(text);
+			continue;
+		}
+		assert_int_equal(rl_canon_text(p, &canon, &len), 0);
+		q = accepts(canon);
+		assert_memory_equal(p->digest, q->digest, EG_DIGEST);
+		free(text);
+		free(canon);
+		free(p);
+		free(q);
+	}
+	globfree(&g);
+}
+
 static void same_meaning_same_digest(void **state)
 {
 	struct rl_prog *p, *q;
@@ -598,6 +627,7 @@ int main(void)
 		cmocka_unit_test(includes),
 		cmocka_unit_test(permits),
 		cmocka_unit_test(golden),
+		cmocka_unit_test(bogons),
 		cmocka_unit_test(same_meaning_same_digest),
 		cmocka_unit_test(large),
 	};
