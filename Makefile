@@ -63,7 +63,7 @@ say = @printf '  %-7s %s\n'
 endif
 
 .PHONY: all check units demo asan tidy cppcheck lint fmt install uninstall \
-	clean deps bench fuzz cover dist
+	clean deps bench fuzz fuzz-bins cover dist
 .SECONDARY:
 
 all: $(BINS)
@@ -100,5 +100,28 @@ units: $(UNIT_BIN)
 	@fail=0; for t in $(UNIT_BIN); do \
 		echo "== $$t"; $$t || fail=1; done; exit $$fail
 
+# Every parser under libFuzzer for FUZZ_S seconds each (needs clang). Inputs
+# that crash go to tests/bogons/ before they are fixed.
+FUZZ_S ?= 60
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
+
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libegressd.a
+	$(say) LD $@
+	$(Q)$(CC) $(EG_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
+
+fuzz-bins: $(FUZZ_BIN)
+
+fuzz:
+	$(Q)$(MAKE) CC=clang B=build-fuzz \
+		SAN=fuzzer-no-link,address,undefined fuzz-bins
+	$(Q)for f in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do \
+		mkdir -p build-fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
+		build-fuzz/tests/fuzz/fuzz_$$f -max_total_time=$(FUZZ_S) \
+			-artifact_prefix=build-fuzz/$$f- -verbosity=0 \
+			-print_final_stats=1 build-fuzz/corpus/$$f \
+			tests/fuzz/corpus/$$f || exit 1; \
+	done
+
 clean:
-	rm -rf build build-asan build-clang
+	rm -rf build build-asan build-clang build-fuzz
