@@ -13,9 +13,9 @@
  * is compared with what the scan saw.
  *
  * The format, then: `[section]`, `key = value`, blank lines. '#' and ';' begin
- * a comment at the start of a line or after a blank. Lines end with LF or
- * CR LF; the last may lack it. UTF-8; a byte order mark in front is skipped.
- * Sections and keys may repeat: their order is kept.
+ * a comment at the start of a line or after a blank; no value begins with
+ * one. Lines end with LF or CR LF; the last may lack it. UTF-8; a byte order
+ * mark in front is skipped. Sections and keys may repeat: their order is kept.
  */
 #ifndef EG_INI_H
 #define EG_INI_H
