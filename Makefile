@@ -62,8 +62,8 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
-.PHONY: all check units test-bins demo asan tidy cppcheck lint fmt install \
-	uninstall clean deps
+.PHONY: all check units demo asan tidy cppcheck lint fmt install uninstall \
+	clean deps bench fuzz fuzz-bins cover dist
 .SECONDARY:
 
 all: $(BINS)
@@ -100,98 +100,28 @@ units: $(UNIT_BIN)
 	@fail=0; for t in $(UNIT_BIN); do \
 		echo "== $$t"; $$t || fail=1; done; exit $$fail
 
-# What is missing is installed first, so the sources are built by a make of
-# their own: this one may have been started before pkg-config was there.
-deps:
-	@tests/deps.sh
+# Every parser under libFuzzer for FUZZ_S seconds each (needs clang). Inputs
+# that crash go to tests/bogons/ before they are fixed.
+FUZZ_S ?= 60
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-check: deps
-	@$(MAKE) --no-print-directory all test-bins
-	@B=$(B) tests/run-tests $(T)
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libegressd.a
+	$(say) LD $@
+	$(Q)$(CC) $(EG_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
 
-test-bins: $(UNIT_BIN)
+fuzz-bins: $(FUZZ_BIN)
 
-demo: deps
-	@$(MAKE) --no-print-directory all
-	@B=$(B) tests/demo.sh
-
-asan:
-	@$(MAKE) --no-print-directory SAN=address,undefined B=build-asan units
-
-lint:
-	@fail=0; for t in tests/lint/*.sh; do \
-		echo "== $$t"; bash $$t || fail=1; done; exit $$fail
-
-SRC := $(LIB_SRC) $(CTL_SRC) $(wildcard netpool/main.c)
-
-tidy:
-	$(say) TIDY "all sources"
-	$(Q)clang-tidy --quiet $(SRC) -- $(EG_CFLAGS)
-
-cppcheck:
-	$(say) CPPCHECK "all sources"
-	$(Q)cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
-		--enable=warning,performance,portability \
-		--suppress=missingIncludeSystem -I. -D_GNU_SOURCE \
-		-DEG_VERSION='"$(VERSION)"' $(SRC)
-
-fmt:
-	clang-format -i $(SRC) $(wildcard netpool/*.h netpool/*/*.h rules/*.h \
-		dnsguard/*.h audit/*.h) $(UNIT_SRC)
-
-# Configuration and evidence stay where they are on uninstall.
-CONF_POLICY := $(wildcard conf/policy.d/*.policy)
-CONF_UNITS := $(wildcard conf/systemd/*.service)
-install: all
-	install -D -m 755 $(B)/egressd $(DESTDIR)$(SBINDIR)/egressd
-	install -D -m 755 $(B)/egressctl $(DESTDIR)$(BINDIR)/egressctl
-	install -d -m 755 $(DESTDIR)$(SYSCONFDIR)/egressd/policy.d
-	@# An administrator's configuration is never overwritten.
-	@for f in egressd.conf always-deny $(CONF_POLICY:conf/%=%); do \
-		to=$(DESTDIR)$(SYSCONFDIR)/egressd/$$f; \
-		[ -e conf/$$f ] || continue; \
-		[ -e $$to ] && { echo "kept $$to"; continue; }; \
-		echo "install $$to"; install -D -m 644 conf/$$f $$to; done
-	$(if $(CONF_UNITS),install -D -m 644 -t $(DESTDIR)$(UNITDIR) $(CONF_UNITS))
-
-uninstall:
-	rm -f $(DESTDIR)$(SBINDIR)/egressd $(DESTDIR)$(BINDIR)/egressctl \
-		$(addprefix $(DESTDIR)$(UNITDIR)/,$(notdir $(CONF_UNITS)))
+fuzz:
+	$(Q)$(MAKE) CC=clang B=build-fuzz \
+		SAN=fuzzer-no-link,address,undefined fuzz-bins
+	$(Q)for f in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do \
+		mkdir -p build-fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
+		build-fuzz/tests/fuzz/fuzz_$$f -max_total_time=$(FUZZ_S) \
+			-artifact_prefix=build-fuzz/$$f- -verbosity=0 \
+			-print_final_stats=1 build-fuzz/corpus/$$f \
+			tests/fuzz/corpus/$$f || exit 1; \
+	done
 
 clean:
-	rm -rf build build-asan build-clang
-
-# Fuzzers need clang. `make fuzz FUZZ_TIME=60` runs each of tests/fuzz for that
-# many seconds from its corpus; new inputs stay below $(B)/fuzz, crashers go
-# to tests/bogons.
-FUZZ_TIME ?= 60
-FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
-FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
-FUZZ_CFLAGS = -std=gnu11 -I. -D_GNU_SOURCE -DEG_VERSION='"$(VERSION)"' -g -O1 \
-	-fsanitize=address,undefined -fno-sanitize-recover=all \
-	$(shell $(PKG_CONFIG) --cflags $(PKGS))
-FUZZ_OBJ := $(LIB_SRC:%.c=$(B)/fuzz/obj/%.o) $(UNITLIB_SRC:%.c=$(B)/fuzz/obj/%.o)
-
-$(B)/fuzz/obj/%.o: %.c
-	@mkdir -p $(@D)
-	$(say) CC $<
-	$(Q)clang $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
-
-$(B)/fuzz/libegressd.a: $(FUZZ_OBJ)
-	$(Q)rm -f $@ && ar rcs $@ $(FUZZ_OBJ)
-
-$(B)/fuzz/%: tests/fuzz/%.c $(B)/fuzz/libegressd.a
-	$(say) LD $@
-	$(Q)clang $(FUZZ_CFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
-
--include $(FUZZ_OBJ:.o=.d)
-
-fuzz: $(FUZZ_BIN)
-	@for f in $(FUZZ_BIN); do \
-		n=$${f##*/fuzz_}; mkdir -p $(B)/fuzz/new-$$n tests/bogons; \
-		echo "== $$f"; \
-		$$f -max_total_time=$(FUZZ_TIME) -max_len=4096 -timeout=5 \
-			-artifact_prefix=tests/bogons/$$n- \
-			-print_final_stats=1 -verbosity=0 \
-			$(B)/fuzz/new-$$n tests/fuzz/corpus/$$n || exit 1; \
-	done
+	rm -rf build build-asan build-clang build-fuzz

@@ -1,222 +1,180 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: canonical form of policies (see canon.h)
+ * egressd: canonical policy text (see canon.h)
+ *
+ * Each entry is formatted once; entries with equal text are joined into one
+ * with the union of their phases. A bit of its own stands for "every phase",
+ * so that the union of sixteen named phases is not mistaken for it.
  */
 #include "rules/canon.h"
 #include "netpool/base/digest.h"
 #include "netpool/base/util.h"
+#include "rules/entry.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <netinet/in.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define LINE 2048 /* 255-octet name escaped, eight ports, four prefixes */
+#define COMMON (1U << 31)
 
-static void add(char *buf, size_t cap, size_t *n, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+struct item {
+	char *text; /* heap */
+	enum rl_list list;
+	uint32_t phases;
+};
 
-static void add(char *buf, size_t cap, size_t *n, const char *fmt, ...)
+static int by_list_and_text(const void *a, const void *b)
 {
-	va_list ap;
-	int k;
+	const struct item *x = a, *y = b;
 
-	if (*n >= cap)
-		return;
-	va_start(ap, fmt);
-	k = vsnprintf(buf + *n, cap - *n, fmt, ap);
-	va_end(ap);
-	*n += k > 0 ? (size_t)k : 0;
+	if (x->list != y->list)
+		return x->list < y->list ? -1 : 1;
+	return strcmp(x->text, y->text);
 }
 
-static const char *proto_name(uint8_t proto, char buf[8])
+static void items_free(struct item *items, size_t n)
 {
-	switch (proto) {
-	case IPPROTO_TCP:
-		return "tcp";
-	case IPPROTO_UDP:
-		return "udp";
-	case IPPROTO_ICMP:
-		return "icmp";
-	case IPPROTO_SCTP:
-		return "sctp";
-	case IPPROTO_DCCP:
-		return "dccp";
-	case IPPROTO_UDPLITE:
-		return "udplite";
-	default: /* a number from a policy, not an enumeration of ours */
-		(void)snprintf(buf, 8, "%u", proto);
-		return buf;
+	for (size_t i = 0; i < n; i++)
+		free(items[i].text);
+	free(items);
+}
+
+/* Sort and join; how many are left. */
+static size_t items_join(struct item *items, size_t n)
+{
+	size_t keep = 0;
+
+	if (n)
+		qsort(items, n, sizeof(*items), by_list_and_text);
+	for (size_t i = 0; i < n; i++) {
+		if (keep && !by_list_and_text(&items[keep - 1], &items[i])) {
+			items[keep - 1].phases |= items[i].phases;
+			free(items[i].text);
+			continue;
+		}
+		items[keep++] = items[i];
+	}
+	return keep;
+}
+
+static struct item *items_make(const struct rl_prog *p, size_t *ret_n)
+{
+	struct item *items = calloc(p->nentries + 1, sizeof(*items));
+	char text[RL_ENTRY_TEXT];
+
+	for (uint32_t i = 0; items && i < p->nentries; i++) {
+		const struct rl_entry *e = &p->entry[i];
+
+		(void)rl_entry_format(e, text);
+		items[i].text = strdup(text);
+		items[i].list = rl_entry_list(e);
+		items[i].phases = e->phases == RL_PHASES_ALL ? COMMON : e->phases;
+		if (!items[i].text) {
+			items_free(items, i);
+			return NULL;
+		}
+	}
+	if (items)
+		*ret_n = items_join(items, p->nentries);
+	return items;
+}
+
+/* One section: its head (if there is anything, or @always) and lines. */
+static void print_section(FILE *f, const char *head, const char *key,
+			  const struct item *items, size_t n, enum rl_list list,
+			  uint32_t mask, bool always)
+{
+	bool head_done = false;
+
+	for (size_t i = 0; i < n || (always && !head_done); i++) {
+		bool mine = i < n && items[i].list == list &&
+			    (items[i].phases & mask) &&
+			    (mask == COMMON || !(items[i].phases & COMMON));
+
+		if (!head_done && (mine || always))
+			fprintf(f, "\n[%s]\n", head);
+		head_done = head_done || mine || always;
+		if (mine)
+			fprintf(f, "%s = %s\n", key, items[i].text);
 	}
 }
 
-static int port_order(const struct eg_port *a, const struct eg_port *b)
+/* Phase numbers in the order of their names. */
+static void sort_phases(const struct rl_prog *p, uint32_t order[EG_PHASES])
 {
-	if (a->proto != b->proto)
-		return a->proto < b->proto ? -1 : 1;
-	if (a->lo != b->lo)
-		return a->lo < b->lo ? -1 : 1;
-	return a->hi < b->hi ? -1 : a->hi > b->hi;
-}
+	for (uint32_t i = 0; i < p->nphases; i++) {
+		uint32_t k = i;
 
-static void ports_format(const struct rl_entry *e, char *buf, size_t cap,
-			 size_t *n)
-{
-	struct eg_port p[RL_PORTS];
-	char num[8];
-
-	memcpy(p, e->port, sizeof(p));
-	for (unsigned int i = 1; i < e->nports; i++)
-		for (unsigned int k = i; k && port_order(&p[k - 1], &p[k]) > 0;
-		     k--) {
-			struct eg_port t = p[k];
-
-			p[k] = p[k - 1];
-			p[k - 1] = t;
-		}
-	for (unsigned int i = 0; i < e->nports; i++) {
-		add(buf, cap, n, "%s%s", i ? "," : " ",
-		    proto_name(p[i].proto, num));
-		if (p[i].lo == 0 && p[i].hi == 65535)
-			continue; /* the whole protocol */
-		add(buf, cap, n, "/%u", p[i].lo);
-		if (p[i].hi != p[i].lo)
-			add(buf, cap, n, "-%u", p[i].hi);
+		for (; k && strcmp(p->phase[order[k - 1]], p->phase[i]) > 0; k--)
+			order[k] = order[k - 1];
+		order[k] = i;
 	}
 }
 
-static void types_format(uint32_t types, char *buf, size_t cap, size_t *n)
+static void print_all(const struct rl_prog *p, FILE *f,
+		      const struct item *items, size_t n)
 {
-	static const char *const names[] = { "A", "AAAA", "SRV",
-					     "CAA", "MX", "TXT" };
-	bool first = true;
+	uint32_t order[EG_PHASES] = {0};
+	char head[EG_PHASE + 8];
 
-	for (unsigned int i = 0; types && i < EG_ARRAY_SIZE(names); i++)
-		if (types & 1U << i) {
-			add(buf, cap, n, "%s%s", first ? " types=" : ",",
-			    names[i]);
-			first = false;
-		}
+	fprintf(f, "# canon %d\n[policy]\n", RL_CANON_VERSION);
+	if (p->name[0])
+		fprintf(f, "name = %s\n", p->name);
+	if (p->description[0])
+		fprintf(f, "description = %s\n", p->description);
+	print_section(f, "host", "host", items, n, RL_LIST_HOST, COMMON, false);
+	print_section(f, "allow", "allow", items, n, RL_LIST_ALLOW, COMMON,
+		      false);
+	sort_phases(p, order);
+	for (uint32_t i = 0; i < p->nphases; i++) {
+		(void)snprintf(head, sizeof(head), "allow %s",
+			       p->phase[order[i]]);
+		print_section(f, head, "allow", items, n, RL_LIST_ALLOW,
+			      1U << order[i], true);
+	}
+	print_section(f, "deny", "deny", items, n, RL_LIST_DENY, COMMON, false);
 }
 
-const char *rl_entry_format(const struct rl_entry *e, char *buf, size_t cap)
+int rl_policy_print(const struct rl_prog *p, FILE *f)
 {
-	static const char *const lead[] = { [RL_EXACT] = "", [RL_ONE] = "*.",
-					    [RL_MANY] = "**.",
-					    [RL_PREFIX] = "", [RL_HOST] = "" };
-	char name[EG_NAME_TEXT], p[EG_PREFIX_TEXT];
+	struct item *items;
 	size_t n = 0;
 
-	buf[0] = '\0';
-	if (e->kind == RL_PREFIX)
-		add(buf, cap, &n, "%s", eg_prefix_format(e->dst, p));
-	else
-		add(buf, cap, &n, "%s%s", lead[e->kind],
-		    eg_name_format(&e->name, name));
-	if (e->kind == RL_HOST) {
-		add(buf, cap, &n, " %s", eg_addr_format(e->dst.addr, p));
-		return buf;
-	}
-	ports_format(e, buf, cap, &n);
-	for (unsigned int i = 0; i < e->nprivate; i++)
-		add(buf, cap, &n, "%s%s", i ? "," : " private=",
-		    eg_prefix_format(e->private[i], p));
-	if (e->flags & RL_F_HOLD_RUN)
-		add(buf, cap, &n, " hold=run");
-	if (e->flags & RL_F_CHAIN_LISTED)
-		add(buf, cap, &n, " chain=listed");
-	if (e->flags & RL_F_UNDERSCORE)
-		add(buf, cap, &n, " underscore=yes");
-	if (e->max_names)
-		add(buf, cap, &n, " max_names=%" PRIu32, e->max_names);
-	types_format(e->types, buf, cap, &n);
-	if (e->tls != RL_TLS_DEFAULT)
-		add(buf, cap, &n, " tls=%s", e->tls == RL_TLS_SNI ? "sni" : "any");
-	if (e->until)
-		add(buf, cap, &n, " until=%" PRId64, e->until);
-	return buf;
+	items = items_make(p, &n);
+	if (!items)
+		return -ENOMEM;
+	print_all(p, f, items, n);
+	items_free(items, n);
+	return ferror(f) ? -EIO : 0;
 }
 
-static void phases_format(const struct rl_prog *p, uint32_t phases, char *buf,
-			  size_t cap, size_t *n)
+int rl_canon_text(const struct rl_prog *p, char **ret, size_t *ret_len)
 {
-	/* In the order of their names: the order in the text is free. */
-	uint32_t done = 0;
+	EG_CLEANUP_FREE char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int rc;
 
-	if (phases == RL_PHASES_ALL)
-		return;
-	for (;;) {
-		uint32_t best = UINT32_MAX;
-
-		for (uint32_t i = 0; i < p->nphases; i++)
-			if (phases & ~done & 1U << i &&
-			    (best == UINT32_MAX ||
-			     strcmp(p->phase[i], p->phase[best]) < 0))
-				best = i;
-		if (best == UINT32_MAX)
-			return;
-		done |= 1U << best;
-		add(buf, cap, n, " %s", p->phase[best]);
-	}
-}
-
-static int line_order(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static char *entry_line(const struct rl_prog *p, const struct rl_entry *e)
-{
-	char line[LINE], text[LINE - 600];
-	size_t n = 0;
-
-	add(line, sizeof(line), &n, "%s",
-	    e->kind == RL_HOST	     ? "host" :
-	    e->flags & RL_F_DENY ? "deny" : "allow");
-	phases_format(p, e->phases, line, sizeof(line), &n);
-	add(line, sizeof(line), &n, ": %s",
-	    rl_entry_format(e, text, sizeof(text)));
-	return strdup(line);
-}
-
-char *rl_canon(const struct rl_prog *p, size_t *ret_len)
-{
-	char **line = calloc(p->nentries + 1U, sizeof(*line));
-	size_t total = 128, n = 0;
-	char *out = NULL;
-	uint32_t i;
-
-	for (i = 0; line && i < p->nentries; i++) {
-		line[i] = entry_line(p, &p->entry[i]);
-		if (!line[i])
-			break;
-		total += strlen(line[i]) + 1;
-	}
-	if (line && i == p->nentries)
-		out = malloc(total);
-	if (out) {
-		qsort(line, p->nentries, sizeof(*line), line_order);
-		add(out, total, &n, "canon 1\npolicy %s\n", p->name);
-		for (i = 0; i < p->nentries; i++)
-			if (!i || strcmp(line[i - 1], line[i]) != 0)
-				add(out, total, &n, "%s\n", line[i]);
-		*ret_len = n;
-	}
-	for (i = 0; line && i < p->nentries; i++)
-		free(line[i]);
-	free(line);
-	return out;
+	if (!f)
+		return -ENOMEM;
+	rc = rl_policy_print(p, f);
+	if (fclose(f) && !rc)
+		rc = -ENOMEM;
+	if (rc)
+		return rc;
+	*ret = text;
+	*ret_len = len;
+	text = NULL;
+	return 0;
 }
 
 int rl_canon_digest(const struct rl_prog *p, uint8_t ret[EG_DIGEST])
 {
+	EG_CLEANUP_FREE char *text = NULL;
 	size_t len;
-	EG_CLEANUP_FREE char *text = rl_canon(p, &len);
+	int rc = rl_canon_text(p, &text, &len);
 
-	if (!text)
-		return -ENOMEM;
-	eg_sha256(text, len, ret);
-	return 0;
+	if (!rc)
+		eg_sha256_of(text, len, ret);
+	return rc;
 }

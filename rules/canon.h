@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * egressd: the canonical form of a policy, over which its digest is made.
+ * egressd: the canonical text of a policy, version 1, and its digest.
  *
- * Two texts that mean the same have the same canonical form: comments,
- * blanks, order of entries and of ports do not matter. It begins with
- * "canon 1"; a change of the form is a new number.
+ * Two texts with the same meaning have the same canonical text: comments,
+ * blanks, line numbers and order are gone, names are in lower case, ports
+ * merged and explicit, every phase has one section (in alphabetical order)
+ * with its entries sorted, what [allow] says already is not said again by a
+ * phase, and includes are written out. It is a policy itself and parses to
+ * the same canonical text. What enforcement does not need but people do
+ * (name, description, why=) is part of it. The policy's digest is SHA-256
+ * over this text.
  */
 #ifndef RL_CANON_H
 #define RL_CANON_H
@@ -12,18 +17,20 @@
 #include "rules/policy.h"
 
 #include <stddef.h>
+#include <stdio.h>
+
+#define RL_CANON_VERSION 1
 
 /**
- * rl_canon() - canonical text of a program
- *
- * Return: malloc'ed, terminated; NULL when out of memory.
+ * rl_canon_text() - the canonical text
+ * @ret:	NUL-terminated, to be free()d
  */
-char *rl_canon(const struct rl_prog *p, size_t *ret_len);
+int rl_canon_text(const struct rl_prog *p, char **ret, size_t *ret_len);
 
-/* rl_canon_digest() - SHA-256 of it; -ENOMEM. */
+/* rl_canon_digest() - SHA-256 over it; 0 or -ENOMEM. */
 int rl_canon_digest(const struct rl_prog *p, uint8_t ret[EG_DIGEST]);
 
-/* rl_entry_format() - one entry as a line of a policy, without "allow = ". */
-const char *rl_entry_format(const struct rl_entry *e, char *buf, size_t cap);
+/* rl_policy_print() - the canonical text to a stream. */
+int rl_policy_print(const struct rl_prog *p, FILE *f);
 
 #endif

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: policy programs: checked, searched, sealed (see policy.h)
+ * egressd: policy programs: validation, lookup, sealed memory (see policy.h)
  *
- * rl_prog_check() is a trust boundary: the block may come from a sibling that
- * has been taken over. It reads each field once, from sealed memory that can
- * change no more, and refuses what is out of range by name.
+ * rl_prog_check() stands between main, which holds capabilities, and whoever
+ * wrote the program: a sibling that may have been taken over. It looks at
+ * every field, padding included where it is named, and trusts nothing before
+ * it has been compared with the size of the mapping.
  */
 #include "rules/policy.h"
+#include "netpool/base/log.h"
 #include "netpool/base/util.h"
+#include "netpool/base/value.h"
+#include "rules/canon.h"
+#include "rules/entry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,281 +23,397 @@
 #include <sys/stat.h>
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define FLAGS_ALL                                                              \
+	(RL_F_DENY | RL_F_HOLD_RUN | RL_F_CHAIN_LISTED | RL_F_UNDERSCORE |     \
+	 RL_F_BROAD)
+#define YEAR_10000 253402300800LL /* what four digits of a year can say */
 
-static bool has_ports(uint8_t proto)
+/* ---- validation ---------------------------------------------------------- */
+
+static size_t prog_size(uint32_t nentries)
 {
-	return proto == IPPROTO_TCP || proto == IPPROTO_UDP ||
-	       proto == IPPROTO_SCTP || proto == IPPROTO_DCCP ||
-	       proto == IPPROTO_UDPLITE;
+	return sizeof(struct rl_prog) + nentries * sizeof(struct rl_entry);
 }
 
-static bool prefix_ok(struct eg_prefix p)
+/* Text that ends inside its field and holds no control characters. */
+static bool text_valid(const char *s, size_t cap)
+{
+	size_t n = strnlen(s, cap);
+
+	if (n == cap)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+			return false;
+	return true;
+}
+
+static bool phase_valid(const char *s)
+{
+	size_t n = strnlen(s, EG_PHASE);
+
+	return n && n < EG_PHASE && s[0] >= 'a' && s[0] <= 'z' &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+static bool policy_name_valid(const char *s)
+{
+	size_t n = strnlen(s, EG_POLICY_NAME);
+
+	for (size_t i = 0; i < n && n < EG_POLICY_NAME; i++)
+		if (!((s[i] >= 'a' && s[i] <= 'z') ||
+		      (s[i] >= 'A' && s[i] <= 'Z') ||
+		      (s[i] >= '0' && s[i] <= '9') || (i && strchr("._-", s[i]))))
+			return false;
+	return n < EG_POLICY_NAME;
+}
+
+/* A whole name in lower case, of octets a policy can write. */
+static bool name_valid(const struct eg_name *n)
+{
+	size_t i = 0;
+
+	while (i < n->len && i < EG_NAME_WIRE && n->wire[i]) {
+		uint8_t len = n->wire[i];
+
+		if (len > EG_NAME_LABEL || i + len + 1U >= EG_NAME_WIRE)
+			return false;
+		for (uint8_t k = 1; k <= len; k++) {
+			uint8_t c = n->wire[i + k];
+
+			if (!(c >= 'a' && c <= 'z') &&
+			    !(c >= '0' && c <= '9') && c != '-' && c != '_')
+				return false;
+		}
+		i += len + 1U;
+	}
+	return i && i < EG_NAME_WIRE && !n->wire[i] && n->len == i + 1;
+}
+
+static bool prefix_valid(struct eg_prefix p)
 {
 	return p.len <= 32 && !(p.addr & ~eg_prefix_mask(p.len));
 }
 
-static bool name_ok(const struct eg_name *n)
+static bool ports_valid(const struct rl_entry *e)
 {
-	struct eg_name copy;
+	uint32_t total = 0;
 
-	return n->len && eg_name_from_wire(n->wire, n->len, &copy) == n->len;
-}
-
-static const char *entry_check(const struct rl_entry *e)
-{
-	if (e->kind >= RL_KIND_COUNT)
-		return "kind";
-	if (e->nports > RL_PORTS)
-		return "nports";
-	if (e->nprivate > RL_PRIVATE)
-		return "nprivate";
-	if (!e->phases || e->phases > RL_PHASES_ALL)
-		return "phases";
-	for (unsigned int i = 0; i < e->nports; i++) {
+	for (uint8_t i = 0; i < e->nports; i++) {
 		const struct eg_port *p = &e->port[i];
 
-		if (p->lo > p->hi)
-			return "port";
-		if (has_ports(p->proto) && p->lo <= 53 && p->hi >= 53 &&
-		    (p->proto == IPPROTO_TCP || p->proto == IPPROTO_UDP))
-			return "port 53";
+		if (!eg_port_valid(p) ||
+		    ((p->proto == IPPROTO_TCP || p->proto == IPPROTO_UDP) &&
+		     p->lo <= EG_GUEST_DNS_PORT && p->hi >= EG_GUEST_DNS_PORT))
+			return false;
+		total += p->hi - p->lo + 1U;
 	}
-	for (unsigned int i = 0; i < e->nprivate; i++)
-		if (!prefix_ok(e->private[i]))
-			return "private";
-	if (!prefix_ok(e->dst))
-		return "dst";
-	if (e->kind != RL_PREFIX && !name_ok(&e->name))
-		return "name";
-	return NULL;
+	return e->kind == RL_PREFIX || total <= RL_NAME_PORTS;
 }
 
-static const char *head_check(const struct rl_prog *p, size_t size)
+/* What is wrong with an entry, NULL: nothing. */
+static const char *entry_fault(const struct rl_prog *p, const struct rl_entry *e)
 {
-	if (size < sizeof(*p) || p->magic != RL_PROG_MAGIC)
-		return "magic";
-	if (p->version != RL_PROG_VERSION)
-		return "version";
-	if (p->nentries > RL_ENTRIES || p->size != size ||
-	    size != sizeof(*p) + (size_t)p->nentries * sizeof(p->entry[0]))
-		return "size";
-	if (p->nphases > EG_PHASES)
-		return "nphases";
-	if (!memchr(p->name, 0, sizeof(p->name)) ||
-	    !memchr(p->description, 0, sizeof(p->description)))
+	bool wild = e->kind == RL_ONE || e->kind == RL_MANY;
+	bool allow;
+
+	if (e->kind >= RL_KIND_COUNT)
+		return "kind";
+	if (e->flags & ~FLAGS_ALL || (e->kind == RL_HOST && e->flags & RL_F_DENY))
+		return "flags";
+	allow = rl_entry_list(e) == RL_LIST_ALLOW;
+	if (e->phases != RL_PHASES_ALL &&
+	    (!allow || !e->phases || e->phases >> p->nphases))
+		return "phases";
+	if (e->nports > RL_PORTS || (e->nports == 0) == allow || !ports_valid(e))
+		return "ports";
+	if (e->nprivate > RL_PRIVATE ||
+	    (e->nprivate && (!allow || e->kind == RL_PREFIX)))
+		return "private";
+	for (uint8_t i = 0; i < e->nprivate; i++)
+		if (!prefix_valid(e->private[i]))
+			return "private";
+	if (e->tls > RL_TLS_SNI)
+		return "tls";
+	if (e->types & ~RL_TYPES_ALL)
+		return "types";
+	if (e->max_names > RL_MAX_NAMES || (e->max_names && !wild))
+		return "max_names";
+	if (e->until < 0 || e->until >= YEAR_10000)
+		return "until";
+	if (!prefix_valid(e->dst) || (e->kind == RL_HOST && e->dst.len != 32))
+		return "dst";
+	if (e->kind != RL_PREFIX && !name_valid(&e->name))
 		return "name";
-	for (uint32_t i = 0; i < p->nphases; i++)
-		if (!p->phase[i][0] || !memchr(p->phase[i], 0, EG_PHASE))
-			return "phase";
-	return NULL;
+	if (wild && e->name.len + 2 > EG_NAME_WIRE)
+		return "name";
+	return text_valid(e->why, sizeof(e->why)) ? NULL : "why";
+}
+
+static int check_head(const struct rl_prog *p, size_t size, struct eg_err *err)
+{
+	const char *fault = NULL;
+
+	if (size < sizeof(*p))
+		return eg_err_set(err, -EBADMSG,
+				  "policy program of %zu octets is too short",
+				  size);
+	if (p->magic != RL_PROG_MAGIC)
+		fault = "magic";
+	else if (p->version != RL_PROG_VERSION)
+		fault = "version";
+	else if (p->nentries > RL_ENTRIES)
+		fault = "nentries";
+	else if (p->size != size || size != prog_size(p->nentries))
+		fault = "size";
+	else if (p->nphases > EG_PHASES)
+		fault = "nphases";
+	else if (!policy_name_valid(p->name))
+		fault = "name";
+	else if (!text_valid(p->description, sizeof(p->description)))
+		fault = "description";
+	else if (p->pad[0] || p->pad[1])
+		fault = "pad";
+	if (!fault)
+		return 0;
+	return eg_err_set(err, -EBADMSG, "policy program: field %s is invalid",
+			  fault);
 }
 
 int rl_prog_check(const struct rl_prog *p, size_t size, struct eg_err *err)
 {
-	const char *bad = head_check(p, size);
+	int rc = check_head(p, size, err);
 
-	if (bad)
-		return eg_err_set(err, -EBADMSG,
-				  "policy program: %s out of range", bad);
-	for (uint32_t i = 0; i < p->nentries; i++) {
-		bad = entry_check(&p->entry[i]);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < p->nphases; i++) {
+		bool bad = !phase_valid(p->phase[i]);
+
+		for (uint32_t k = 0; k < i && !bad; k++)
+			bad = !strcmp(p->phase[k], p->phase[i]);
 		if (bad)
 			return eg_err_set(err, -EBADMSG,
-					  "policy program: %s of entry %u out of range",
-					  bad, i);
-		if (!memchr(p->entry[i].why, 0, RL_WHY))
-			return eg_err_set(err, -EBADMSG,
-					  "policy program: text of entry %u out of range",
+					  "policy program: phase %u is invalid",
 					  i);
+	}
+	for (uint32_t i = 0; i < p->nentries; i++) {
+		const char *fault = entry_fault(p, &p->entry[i]);
+
+		if (fault)
+			return eg_err_set(
+				err, -EBADMSG,
+				"policy program: field %s of entry %u is invalid",
+				fault, i);
 	}
 	return 0;
 }
 
-/* ---- looking a name up ------------------------------------------------------------- */
+/* ---- lookup -------------------------------------------------------------- */
 
-static bool entry_matches(const struct rl_entry *e, const struct eg_name *name)
+/* What a wildcard may stand for: host name labels. */
+static bool labels_plain(const struct eg_name *n, unsigned int labels,
+			 bool underscore)
 {
-	int labels;
+	size_t i = 0;
 
-	if (e->kind == RL_PREFIX)
-		return false;
-	if (e->kind == RL_EXACT || e->kind == RL_HOST)
-		return eg_name_equal(&e->name, name);
-	labels = eg_name_below(name, &e->name);
-	if (labels < 1 || (e->kind == RL_ONE && labels != 1))
-		return false;
-	/* What a wildcard lets through looks like a host name, no more. */
-	return e->flags & RL_F_UNDERSCORE ||
-	       eg_name_ldh(name, (unsigned int)labels);
-}
+	if (!underscore)
+		return eg_name_ldh(n, labels);
+	for (; labels && n->wire[i]; labels--) {
+		for (uint8_t k = 1; k <= n->wire[i]; k++) {
+			uint8_t c = n->wire[i + k];
 
-static void port_add(struct rl_verdict *v, struct eg_port p)
-{
-	for (uint32_t i = 0; i < v->nports; i++) {
-		struct eg_port *q = &v->port[i];
-
-		if (q->proto != p.proto || p.lo > (uint32_t)q->hi + 1 ||
-		    q->lo > (uint32_t)p.hi + 1)
-			continue;
-		/* Overlapping or adjacent: one range; may meet others now. */
-		p.lo = p.lo < q->lo ? p.lo : q->lo;
-		p.hi = p.hi > q->hi ? p.hi : q->hi;
-		*q = v->port[--v->nports];
-		port_add(v, p);
-		return;
-	}
-	if (v->nports < EG_ARRAY_SIZE(v->port))
-		v->port[v->nports++] = p;
-}
-
-static void ports_sort(struct rl_verdict *v)
-{
-	for (uint32_t i = 1; i < v->nports; i++)
-		for (uint32_t k = i; k; k--) {
-			struct eg_port *a = &v->port[k - 1], *b = &v->port[k];
-			struct eg_port t = *a;
-
-			if (a->proto < b->proto ||
-			    (a->proto == b->proto && a->lo <= b->lo))
-				break;
-			*a = *b;
-			*b = t;
+			if (!((c | 0x20) >= 'a' && (c | 0x20) <= 'z') &&
+			    !(c >= '0' && c <= '9') && c != '-' && c != '_')
+				return false;
 		}
+		i += 1U + n->wire[i];
+	}
+	return true;
 }
 
-static void allow_add(struct rl_verdict *v, const struct rl_entry *e,
-		      uint32_t index)
+bool rl_entry_matches(const struct rl_entry *e, const struct eg_name *name)
 {
-	bool exact = e->kind == RL_EXACT;
+	int below;
+
+	switch ((enum rl_kind)e->kind) {
+	case RL_EXACT:
+	case RL_HOST:
+		return eg_name_equal(&e->name, name);
+	case RL_ONE:
+	case RL_MANY:
+		below = eg_name_below(name, &e->name);
+		if (below < 1 || (e->kind == RL_ONE && below > 1))
+			return false;
+		/* A deny entry covers odd labels as well. */
+		return (e->flags & RL_F_DENY) ||
+		       labels_plain(name, (unsigned int)below,
+				    e->flags & RL_F_UNDERSCORE);
+	case RL_PREFIX:
+	case RL_KIND_COUNT:
+		break;
+	}
+	return false;
+}
+
+/* Add what an allow entry grants. */
+static void grant(const struct rl_entry *e, uint32_t index, struct rl_verdict *v)
+{
+	bool wild = e->kind != RL_EXACT;
 
 	if (!v->allowed) {
 		v->entry = index;
-		v->wildcard = !exact;
-		v->max_names = e->max_names;
+		v->wildcard = true;
 	}
-	if (exact)
-		v->wildcard = false;
 	v->allowed = true;
-	v->flags |= e->flags & ~RL_F_DENY;
+	v->wildcard = v->wildcard && wild;
+	v->flags |= e->flags;
 	v->types |= e->types;
-	if (e->max_names > v->max_names)
-		v->max_names = e->max_names;
-	for (unsigned int i = 0; i < e->nports; i++)
-		port_add(v, e->port[i]);
-	for (unsigned int i = 0; i < e->nprivate; i++)
-		if (v->nprivate < EG_ARRAY_SIZE(v->private))
-			v->private[v->nprivate++] = e->private[i];
+	v->max_names = eg_max_u32(v->max_names, e->max_names);
+	/* What finds no room is left out: denied, never the reverse. */
+	for (uint8_t i = 0; i < e->nports; i++)
+		(void)rl_ports_add(v->port, &v->nports, EG_ARRAY_SIZE(v->port),
+				   &e->port[i]);
+	for (uint8_t i = 0; i < e->nprivate; i++)
+		(void)rl_prefixes_add(v->private, &v->nprivate,
+				      EG_ARRAY_SIZE(v->private), e->private[i]);
+}
+
+static bool above_exact(const struct rl_entry *e, const struct eg_name *name)
+{
+	return e->kind == RL_EXACT && eg_name_below(&e->name, name) > 0;
 }
 
 void rl_prog_lookup(const struct rl_prog *p, uint32_t phases, int64_t now,
 		    const struct eg_name *name, struct rl_verdict *ret)
 {
-	memset(ret, 0, sizeof(*ret));
+	struct rl_verdict v = {0};
+	bool above = false;
+
 	for (uint32_t i = 0; i < p->nentries; i++) {
 		const struct rl_entry *e = &p->entry[i];
 
-		if ((e->phases != RL_PHASES_ALL && !(e->phases & phases)) ||
-		    (e->until && now >= e->until))
-			continue;
-		if (e->kind == RL_EXACT && !(e->flags & RL_F_DENY) &&
-		    eg_name_below(&e->name, name) > 0)
-			ret->ancestor = true;
-		if (!entry_matches(e, name))
+		if (e->kind == RL_PREFIX || (e->until && now >= e->until) ||
+		    (e->phases != RL_PHASES_ALL && !(e->phases & phases)))
 			continue;
 		if (e->flags & RL_F_DENY) {
-			ret->denied = true;
-		} else if (e->kind == RL_HOST) {
-			ret->has_host = true;
-			ret->host_addr = e->dst.addr;
+			if (!v.denied && rl_entry_matches(e, name)) {
+				v = (struct rl_verdict){.denied = true,
+							.entry = i};
+			}
+			continue;
+		}
+		if (v.denied)
+			continue;
+		if (e->kind == RL_HOST && rl_entry_matches(e, name)) {
+			v.has_host = true;
+			v.host_addr = e->dst.addr;
+		} else if (e->kind != RL_HOST && rl_entry_matches(e, name)) {
+			grant(e, i, &v);
 		} else {
-			allow_add(ret, e, i);
+			above = above || above_exact(e, name);
 		}
 	}
-	ports_sort(ret);
-	if (ret->denied)
-		ret->allowed = ret->has_host = false;
-	if (ret->allowed || ret->denied)
-		ret->ancestor = false;
+	v.ancestor = above && !v.allowed && !v.denied;
+	*ret = v;
 }
 
-/* ---- phases --------------------------------------------------------------------------- */
-
-static int phase_unknown(const struct rl_prog *p, const char *text, size_t n,
-			 struct eg_err *err)
+bool rl_prog_denies(const struct rl_prog *p, int64_t now, uint32_t addr)
 {
-	char list[300] = "none";
+	for (uint32_t i = 0; i < p->nentries; i++) {
+		const struct rl_entry *e = &p->entry[i];
+
+		if (e->kind == RL_PREFIX && (e->flags & RL_F_DENY) &&
+		    (!e->until || now < e->until) && eg_prefix_has(e->dst, addr))
+			return true;
+	}
+	return false;
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+/* "init, plan" of what there is; "none" when there is nothing. */
+static const char *phase_list(const struct rl_prog *p, char *buf, size_t cap)
+{
 	size_t used = 0;
 
-	for (uint32_t i = 0; i < p->nphases && used < sizeof(list); i++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used,
-					 "%s%s", used ? ", " : "",
-					 p->phase[i]);
-	return eg_err_set(err, -EINVAL,
-			  "policy %s has no phase '%.*s'; it has %s", p->name,
-			  (int)(n < 64 ? n : 64), text, list);
+	(void)snprintf(buf, cap, "none");
+	for (uint32_t i = 0; i < p->nphases && used < cap; i++)
+		used += (size_t)snprintf(buf + used, cap - used, "%s%s",
+					 i ? ", " : "", p->phase[i]);
+	return buf;
 }
 
 int rl_prog_phases(const struct rl_prog *p, const char *text, uint32_t *ret,
 		   struct eg_err *err)
 {
+	char list[200], q[2 * EG_PHASE];
 	uint32_t bits = 0;
 
 	while (*text) {
 		size_t n = strcspn(text, ",");
-		uint32_t i;
+		uint32_t i = 0;
 
-		for (i = 0; i < p->nphases; i++)
-			if (strlen(p->phase[i]) == n &&
-			    !strncmp(p->phase[i], text, n))
-				break;
+		while (i < p->nphases && (strlen(p->phase[i]) != n ||
+					  strncmp(p->phase[i], text, n)))
+			i++;
 		if (i == p->nphases)
-			return phase_unknown(p, text, n, err);
+			return eg_err_set(
+				err, -EINVAL,
+				"policy '%s' has no phase '%s'; its phases: %s",
+				p->name, eg_escape(q, sizeof(q), text, n),
+				phase_list(p, list, sizeof(list)));
 		bits |= 1U << i;
-		text += n + (text[n] == ',');
+		text += n;
+		if (*text && !*++text)
+			return eg_err_set(err, -EINVAL,
+					  "the list of phases ends with a comma");
 	}
 	*ret = bits;
 	return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------ */
-
 size_t rl_prog_none(const struct rl_prog **ret)
 {
-	/* SHA-256 of its canonical text, "canon 1\npolicy none\n". */
-	static const struct rl_prog none = {
+	static struct rl_prog none = {
 		.magic = RL_PROG_MAGIC,
 		.version = RL_PROG_VERSION,
 		.size = sizeof(none),
 		.name = "none",
 		.description = "denies everything",
-		.digest = { 0xae, 0x7a, 0x68, 0x4b, 0xd9, 0x5d, 0xa9, 0x62,
-			    0x68, 0xc0, 0x6b, 0xe9, 0xc5, 0x9a, 0x6a, 0x6e,
-			    0x6c, 0x8d, 0xea, 0x4e, 0x90, 0xde, 0x31, 0x9c,
-			    0x82, 0xed, 0x99, 0x38, 0x11, 0x31, 0xca, 0xf0 },
 	};
+	static bool digested;
 
+	/* Out of memory leaves it zero and is tried again. */
+	if (!digested)
+		digested = !rl_canon_digest(&none, none.digest);
 	*ret = &none;
 	return sizeof(none);
 }
 
+/* ---- sealed memory ------------------------------------------------------- */
+
 int rl_prog_seal(const struct rl_prog *p)
 {
-	EG_CLEANUP_FD int fd = memfd_create("policy", MFD_CLOEXEC |
-					    MFD_ALLOW_SEALING);
-	const char *at = (const char *)p;
-	size_t left = p->size;
+	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	EG_CLEANUP_FD int fd = -1;
+	size_t done = 0;
 
+#ifdef MFD_NOEXEC_SEAL
+	fd = memfd_create("egressd-policy", flags | MFD_NOEXEC_SEAL);
+#endif
+	/* Before Linux 6.3 that flag is EINVAL. */
+	if (fd < 0)
+		fd = memfd_create("egressd-policy", flags);
 	if (fd < 0)
 		return -errno;
-	while (left) {
-		ssize_t n = write(fd, at, left);
+	while (done < p->size) {
+		ssize_t n = write(fd, (const char *)p + done, p->size - done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		left -= (size_t)n;
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
 	}
 	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		return -errno;
@@ -301,34 +422,41 @@ int rl_prog_seal(const struct rl_prog *p)
 
 int rl_prog_map(int fd, const struct rl_prog **ret, struct eg_err *err)
 {
+	int seals = fcntl(fd, F_GET_SEALS), rc;
 	struct stat st;
-	void *p;
-	int r;
+	void *map;
 
-	if (fd < 0 || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+	if (seals < 0 || (seals & SEALS) != SEALS)
 		return eg_err_set(err, -EBADMSG,
-				  "the policy program is not in sealed memory");
+				  "policy program is not in sealed memory");
 	if (fstat(fd, &st) < 0)
 		return eg_err_sys(err, -errno, "policy program");
-	if ((size_t)st.st_size < sizeof(struct rl_prog) ||
-	    (size_t)st.st_size > sizeof(struct rl_prog) +
-				 RL_ENTRIES * sizeof(struct rl_entry))
-		return eg_err_set(err, -EBADMSG,
-				  "policy program: size out of range");
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		return eg_err_sys(err, -errno, "map policy program");
-	r = rl_prog_check(p, (size_t)st.st_size, err);
-	if (r) {
-		(void)munmap(p, (size_t)st.st_size);
-		return r;
+	if (st.st_size < (off_t)sizeof(struct rl_prog) ||
+	    st.st_size > (off_t)prog_size(RL_ENTRIES))
+		return eg_err_set(
+			err, -EBADMSG,
+			"policy program of %lld octets; %zu to %zu are possible",
+			(long long)st.st_size, sizeof(struct rl_prog),
+			prog_size(RL_ENTRIES));
+	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return eg_err_sys(err, -errno, "cannot map policy program");
+	rc = rl_prog_check(map, (size_t)st.st_size, err);
+	if (rc) {
+		(void)munmap(map, (size_t)st.st_size);
+		return rc;
 	}
-	*ret = p;
+	*ret = map;
 	return 0;
 }
 
 void rl_prog_unmap(const struct rl_prog *p)
 {
+	union {
+		const struct rl_prog *c;
+		void *m;
+	} u = {.c = p};
+
 	if (p)
-		(void)munmap((void *)(uintptr_t)p, p->size);
+		(void)munmap(u.m, (size_t)p->size);
 }

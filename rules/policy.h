@@ -112,6 +112,14 @@ void rl_prog_lookup(const struct rl_prog *p, uint32_t phases, int64_t now,
 		    const struct eg_name *name, struct rl_verdict *ret);
 
 /**
+ * rl_prog_denies() - does a [deny] address or prefix hold @addr?
+ *
+ * Such an address is neither answered nor pinned nor allowed by address, in
+ * no phase, whatever name led to it.
+ */
+bool rl_prog_denies(const struct rl_prog *p, int64_t now, uint32_t addr);
+
+/**
  * rl_prog_phases() - "init,plan" to phase bits
  *
  * Return: 0; -EINVAL naming the phase the policy lacks and those it has.

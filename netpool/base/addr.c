@@ -3,11 +3,20 @@
  * egressd: address and prefix values (see addr.h)
  */
 #include "netpool/base/addr.h"
+#include "netpool/base/log.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define QUOTE 68 /* octets of a wrong value shown in its error */
+
+/* Foreign text, made printable; its tail is of no use in a sentence. */
+static const char *quote(char buf[QUOTE], const char *text)
+{
+	return eg_escape(buf, QUOTE, text, strlen(text));
+}
 
 /* One decimal number of at most three digits, no leading zero. */
 static bool octet(const char **p, unsigned int max, unsigned int *ret)
@@ -45,13 +54,14 @@ static bool dotted(const char **p, uint32_t *ret)
 int eg_addr_parse(const char *text, uint32_t *ret, struct eg_err *err)
 {
 	const char *p = text;
+	char q[QUOTE];
 	uint32_t a;
 
 	if (!dotted(&p, &a) || *p)
 		return eg_err_set(
 			err, -EINVAL,
-			"'%.64s' is not an IPv4 address; write four decimal numbers such as 192.0.2.1",
-			text);
+			"'%s' is not an IPv4 address; write four decimal numbers such as 192.0.2.1",
+			quote(q, text));
 	*ret = a;
 	return 0;
 }
@@ -65,8 +75,9 @@ const char *eg_addr_format(uint32_t addr, char buf[EG_ADDR_TEXT])
 
 int eg_prefix_parse(const char *text, struct eg_prefix *ret, struct eg_err *err)
 {
-	char good[EG_PREFIX_TEXT];
+	char good[EG_PREFIX_TEXT], q[QUOTE];
 	const char *p = text;
+	struct eg_prefix v;
 	unsigned int len = 32;
 	uint32_t a;
 
@@ -74,17 +85,16 @@ int eg_prefix_parse(const char *text, struct eg_prefix *ret, struct eg_err *err)
 	    *p)
 		return eg_err_set(
 			err, -EINVAL,
-			"'%.64s' is not an IPv4 prefix; write one such as 192.0.2.0/24 or a single address",
-			text);
-	ret->len = (uint8_t)len;
-	if (a & ~eg_prefix_mask(ret->len)) {
-		ret->addr = a & eg_prefix_mask(ret->len);
-		return eg_err_set(
-			err, -EINVAL,
-			"'%.64s' has host bits set; the prefix would be %s",
-			text, eg_prefix_format(*ret, good));
-	}
-	ret->addr = a;
+			"'%s' is not an IPv4 prefix; write one such as 192.0.2.0/24 or a single address",
+			quote(q, text));
+	v.len = (uint8_t)len;
+	v.addr = a & eg_prefix_mask(v.len);
+	if (a != v.addr)
+		return eg_err_set(err, -EINVAL,
+				  "'%s' has host bits set; the prefix would be %s",
+				  quote(q, text), eg_prefix_format(v, good));
+	ret->addr = v.addr;
+	ret->len = v.len;
 	return 0;
 }
 
@@ -109,7 +119,9 @@ static int hexval(char c)
 
 int eg_mac_parse(const char *text, uint8_t ret[EG_MAC_LEN], struct eg_err *err)
 {
+	static const uint8_t zero[EG_MAC_LEN];
 	uint8_t mac[EG_MAC_LEN];
+	char q[QUOTE];
 
 	if (strlen(text) != EG_MAC_TEXT - 1)
 		goto bad;
@@ -125,13 +137,15 @@ int eg_mac_parse(const char *text, uint8_t ret[EG_MAC_LEN], struct eg_err *err)
 			err, -EINVAL,
 			"'%s' is a multicast address; a guest needs a unicast one (even first octet)",
 			text);
+	if (!memcmp(mac, zero, EG_MAC_LEN))
+		goto bad; /* no station has it: IEEE 802, and the kernel */
 	memcpy(ret, mac, EG_MAC_LEN);
 	return 0;
 bad:
 	return eg_err_set(
 		err, -EINVAL,
-		"'%.32s' is not an Ethernet address; write one such as 06:00:ac:10:00:02",
-		text);
+		"'%s' is not an Ethernet address; write one such as 06:00:ac:10:00:02",
+		quote(q, text));
 }
 
 const char *eg_mac_format(const uint8_t mac[EG_MAC_LEN], char buf[EG_MAC_TEXT])

@@ -15,6 +15,7 @@
 #include "netpool/base/proto.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define EG_CONF_MAGIC 0x65676366U
@@ -86,8 +87,9 @@ struct eg_conf {
 
 	/* [rules] */
 	bool deny_drop;
+	char deny_file[EG_PATH]; /* always-deny file; empty: built in */
 	uint32_t denies, deny_names, permits_private, permits_host;
-	struct eg_conf_deny deny[EG_CONF_DENY_ADDRS];
+	struct eg_conf_deny deny[EG_CONF_DENY_ADDRS]; /* longest first */
 	struct eg_conf_deny_name deny_name[EG_CONF_DENY_NAMES];
 	struct eg_conf_permit permit_private[EG_CONF_PERMITS];
 	struct eg_conf_permit permit_host[EG_CONF_PERMITS];
@@ -124,5 +126,19 @@ struct eg_conf {
 	/* persistent identity, filled by the launcher from the state dir */
 	uint8_t host_id[16], boot_id[16];
 };
+
+/**
+ * eg_conf_denied() - the always-deny entry an address falls under
+ *
+ * Return: the longest prefix that holds @addr, NULL when none does.
+ */
+static inline const struct eg_conf_deny *
+eg_conf_denied(const struct eg_conf *conf, uint32_t addr)
+{
+	for (uint32_t i = 0; i < conf->denies; i++)
+		if (eg_prefix_has(conf->deny[i].dst, addr))
+			return &conf->deny[i];
+	return NULL;
+}
 
 #endif

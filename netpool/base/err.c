@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EG_ERR_CONTEXT 151 /* a context may not push out the cause */
+
 int eg_err_set(struct eg_err *err, int code, const char *fmt, ...)
 {
 	va_list ap;
@@ -40,7 +42,7 @@ int eg_err_sys(struct eg_err *err, int code, const char *fmt, ...)
 
 int eg_err_wrap(struct eg_err *err, const char *fmt, ...)
 {
-	char ctx[EG_ERR_TEXT], old[EG_ERR_TEXT];
+	char ctx[EG_ERR_CONTEXT], old[EG_ERR_TEXT];
 	va_list ap;
 
 	if (!err)
@@ -49,8 +51,8 @@ int eg_err_wrap(struct eg_err *err, const char *fmt, ...)
 	(void)vsnprintf(ctx, sizeof(ctx), fmt, ap);
 	va_end(ap);
 	memcpy(old, err->text, sizeof(old));
-	/* Truncating the tail of a chain of contexts is acceptable. */
-	if (snprintf(err->text, sizeof(err->text), "%.150s: %.240s", ctx, old) < 0)
+	/* The cause loses its tail only where both do not fit. */
+	if (snprintf(err->text, sizeof(err->text), "%s: %s", ctx, old) < 0)
 		err->text[0] = '\0';
 	return err->code;
 }

@@ -1,247 +1,457 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: guarded INI (see ini.h)
+ * egressd: the guarded inih adapter (see ini.h)
+ *
+ * One classifier serves both passes. In the second pass feed_line() is
+ * inih's "fgets": it makes `key=|piece|` lines of at most FEED_PIECE bytes of
+ * value each; the bars keep inih from trimming or reading a comment sign at
+ * a cut, and on_pair() takes them off and joins the pieces.
  */
 #include "netpool/base/ini.h"
+#include "netpool/base/log.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
 #include <ini.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-struct parse {
-	const char *p, *end;
-	const char *file;
-	unsigned int line; /* of the line inih is at */
-	unsigned int col;  /* of its value */
-	char value[EG_INI_LINE + 1];
-	char section[EG_INI_SECTION + 1];
-	eg_ini_cb cb;
-	void *arg;
-	struct eg_err err;
-	int failed;
+#define FEED_PIECE 100 /* + key + "=||\n" stays below inih's 200 */
+#define QUOTE 72       /* bytes of foreign text shown in a message */
+
+enum line_kind { LINE_BLANK, LINE_SECTION, LINE_PAIR };
+
+struct line {
+	enum line_kind kind;
+	const char *name, *value; /* into the text, not terminated */
+	size_t name_len, value_len;
+	uint32_t col; /* of the section's name or of the value, from 1 */
 };
 
-static int bad(struct parse *s, unsigned int col, const char *what)
+struct reader {
+	const char *file, *text;
+	size_t len, at;
+	uint32_t lineno;
+	const struct eg_ini_ops *ops;
+	void *arg;
+	struct eg_err *err;
+	int rc;
+	/* second pass */
+	struct line cur;
+	size_t fed; /* bytes of cur's value given to inih */
+	bool pending;
+	char section[EG_INI_SECTION + 1], key[EG_INI_KEY + 1];
+	char value[EG_INI_LINE + 1];
+	size_t value_len;
+};
+
+int eg_ini_err(struct eg_err *err, int code, const char *file, uint32_t line,
+	       uint32_t col, const char *fmt, ...)
 {
-	if (!s->failed)
-		s->failed = eg_err_set(&s->err, -EINVAL, "%s:%u:%u: %s",
-				       s->file, s->line, col, what);
-	return s->failed;
+	char text[EG_ERR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return eg_err_set(err, code, "%s:%u:%u: %s", file, line, col, text);
 }
 
-/* Octets of the UTF-8 sequence at @p, 0 when it is not one (RFC 3629). */
-static size_t utf8(const unsigned char *p, size_t n)
+int eg_ini_at(struct eg_err *err, const char *file, uint32_t line, uint32_t col)
 {
-	size_t len = p[0] < 0x80 ? 1 :
-		     p[0] >= 0xc2 && p[0] < 0xe0 ? 2 :
-		     p[0] >= 0xe0 && p[0] < 0xf0 ? 3 :
-		     p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+	char text[EG_ERR_TEXT];
+
+	if (!err)
+		return -EINVAL;
+	memcpy(text, err->text, sizeof(text));
+	return eg_ini_err(err, err->code, file, line, col, "%s", text);
+}
+
+static int refuse(struct reader *r, size_t at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The sentence for byte @at (from 0) of the current line. */
+static int refuse(struct reader *r, size_t at, const char *fmt, ...)
+{
+	char text[EG_ERR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return eg_ini_err(r->err, -EINVAL, r->file, r->lineno, (uint32_t)at + 1,
+			  "%s", text);
+}
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static bool word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+/*
+ * Octets of the UTF-8 sequence at @s, 0 when it is not one (RFC 3629: no
+ * overlong forms, no surrogates); the code point goes to *ret.
+ */
+static size_t utf8(const unsigned char *s, size_t n, uint32_t *ret)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t len = s[0] < 0xc2   ? 0
+		     : s[0] < 0xe0 ? 2
+		     : s[0] < 0xf0 ? 3
+		     : s[0] < 0xf5 ? 4
+				   : 0;
+	uint32_t c;
 
 	if (!len || len > n)
 		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((p[i] & 0xc0) != 0x80)
+	c = s[0] & (0xffU >> (len + 1));
+	for (size_t i = 1; i < len; i++) {
+		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		c = c << 6 | (s[i] & 0x3fU);
+	}
+	if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		return 0;
+	*ret = c;
 	return len;
 }
 
-static int bytes_check(struct parse *s, const char *line, size_t n)
+/* Code points that make a reviewer see another text than the parser does. */
+static bool deceiving(uint32_t c)
+{
+	return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0xfeff ||
+	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f);
+}
+
+static int check_bytes(struct reader *r, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {
-		unsigned char c = (unsigned char)line[i];
-		size_t k = utf8((const unsigned char *)line + i, n - i);
+		unsigned char c = (unsigned char)s[i];
+		uint32_t cp = c;
+		size_t len = 1;
 
-		if (!k)
-			return bad(s, (unsigned int)i + 1,
-				   "a byte that is not UTF-8");
-		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return bad(s, (unsigned int)i + 1,
-				   c == '\r' ?
-					   "a carriage return; lines end with a line feed only" :
-					   "a control character");
-		i += k;
+		if (c >= 0x80)
+			len = utf8((const unsigned char *)s + i, n - i, &cp);
+		if (!len)
+			return refuse(r, i, "byte 0x%02x is not UTF-8", c);
+		if (!c)
+			return refuse(r, i, "a NUL byte cannot be in this file");
+		if (c == '\r')
+			return refuse(
+				r, i,
+				"a carriage return stands inside a line; lines end with LF or CR LF");
+		if ((c < 0x20 && c != '\t') || c == 0x7f || deceiving(cp))
+			return refuse(
+				r, i,
+				"control character U+%04X cannot be in this file",
+				cp);
+		i += len;
 	}
 	return 0;
 }
 
-/* Length without a comment and trailing blanks. */
-static size_t comment_strip(const char *line, size_t n)
+/* Length without the comment and without blanks at the end. */
+static size_t cut_comment(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((line[i] == '#' || line[i] == ';') &&
-		    (!i || line[i - 1] == ' ' || line[i - 1] == '\t')) {
+		if ((s[i] == '#' || s[i] == ';') && (!i || blank(s[i - 1])))
 			n = i;
-			break;
-		}
-	while (n && (line[n - 1] == ' ' || line[n - 1] == '\t'))
+	while (n && blank(s[n - 1]))
 		n--;
 	return n;
 }
 
-/* "[name]" to the form inih is given. */
-static int section_line(struct parse *s, const char *line, size_t n, char *out,
-			size_t cap)
+static int classify_section(struct reader *r, const char *s, size_t n,
+			    struct line *ret)
 {
-	const char *close = memchr(line, ']', n);
+	const char *end = memchr(s, ']', n);
+	char quoted[QUOTE];
+	size_t len;
 
-	if (!close)
-		return bad(s, (unsigned int)n, "a section without its ']'");
-	if (close + 1 != line + n)
-		return bad(s, (unsigned int)(close - line) + 2,
-			   "text after the section's ']'");
-	if (n - 2 > EG_INI_SECTION)
-		return bad(s, EG_INI_SECTION + 2,
-			   "a section name of more than 48 bytes");
-	if (n == 2 || line[1] == ' ' || line[n - 2] == ' ')
-		return bad(s, 2, "a section name that is empty or has blanks at its ends");
-	memcpy(s->section, line + 1, n - 2);
-	s->section[n - 2] = '\0';
-	(void)snprintf(out, cap, "%.*s\n", (int)n, line);
+	if (!end)
+		return refuse(r, n, "the section's closing ']' is missing");
+	len = (size_t)(end - s) - 1;
+	if (len > EG_INI_SECTION)
+		return refuse(r, 1, "the section is longer than %d bytes",
+			      EG_INI_SECTION);
+	if (!len)
+		return refuse(r, 1, "the section has no name");
+	for (size_t i = 1; i <= len; i++)
+		if (!word(s[i]) && (s[i] != ' ' || i == 1 || i == len))
+			return refuse(
+				r, i,
+				"'%s' cannot be in a section; letters, digits, '_', '-', '.' and single blanks between words can",
+				eg_escape(quoted, sizeof(quoted), s + i, 1));
+	if (len + 2 < n)
+		return refuse(r, len + 2,
+			      "'%s' follows the section's ']'; begin a new line",
+			      eg_escape(quoted, sizeof(quoted), s + len + 2,
+					n - len - 2));
+	*ret = (struct line){
+		.kind = LINE_SECTION, .name = s + 1, .name_len = len, .col = 2};
 	return 0;
 }
 
-static bool key_byte(char c)
+static int classify_pair(struct reader *r, const char *s, size_t n,
+			 struct line *ret)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '_' || c == '-';
-}
+	const char *eq = memchr(s, '=', n);
+	size_t len, at, klen = 0;
+	char quoted[QUOTE];
 
-/* "key = value": the value is kept aside, inih gets "key=1". */
-static int key_line(struct parse *s, const char *line, size_t n, char *out,
-		    size_t cap)
-{
-	size_t k = 0, v;
-
-	while (k < n && key_byte(line[k]))
-		k++;
-	v = k;
-	while (v < n && (line[v] == ' ' || line[v] == '\t'))
-		v++;
-	if (!k)
-		return bad(s, 1, "a line that is neither [section] nor key = value");
-	if (v < n && line[v] == ':')
-		return bad(s, (unsigned int)v + 1,
-			   "':' after a key; '=' separates key and value");
-	if (v >= n || line[v] != '=')
-		return bad(s, (unsigned int)v + 1,
-			   "a key without '='; write key = value");
-	if (k > EG_INI_KEY)
-		return bad(s, 1, "a key of more than 48 bytes");
-	if (!s->section[0])
-		return bad(s, 1, "a key before any [section]");
-	v++;
-	while (v < n && (line[v] == ' ' || line[v] == '\t'))
-		v++;
-	s->col = (unsigned int)v + 1;
-	memcpy(s->value, line + v, n - v);
-	s->value[n - v] = '\0';
-	(void)snprintf(out, cap, "%.*s=1\n", (int)k, line);
+	while (klen < n && word(s[klen]))
+		klen++;
+	for (len = klen; len < n && blank(s[len]); len++)
+		;
+	if (len < n && s[len] == ':')
+		return refuse(r, len, "':' does not separate; write '%s = VALUE'",
+			      eg_escape(quoted, sizeof(quoted), s, klen));
+	if (!eq)
+		return refuse(
+			r, 0,
+			"'%s' is neither [SECTION] nor KEY = VALUE: there is no '='",
+			eg_escape(quoted, sizeof(quoted), s, n));
+	if (!klen && s == eq)
+		return refuse(r, 0, "there is no key before '='");
+	if (s + len != eq)
+		return refuse(
+			r, klen,
+			"'%s' cannot be in a key; letters, digits, '_', '-' and '.' can",
+			eg_escape(quoted, sizeof(quoted), s + klen, 1));
+	if (klen > EG_INI_KEY)
+		return refuse(r, 0, "the key is longer than %d bytes",
+			      EG_INI_KEY);
+	if (!r->section[0])
+		return refuse(r, 0, "key '%.*s' stands before any [section]",
+			      (int)klen, s);
+	for (at = len + 1; at < n && blank(s[at]); at++)
+		;
+	if (at < n && (s[at] == '#' || s[at] == ';'))
+		return refuse(r, at,
+			      "the value begins with '%c'; put a blank in front to make it a comment",
+			      s[at]);
+	*ret = (struct line){.kind = LINE_PAIR,
+			     .name = s,
+			     .name_len = klen,
+			     .value = s + at,
+			     .value_len = n - at,
+			     .col = (uint32_t)at + 1};
 	return 0;
 }
 
-/* fgets for inih: one checked line, comments and blank lines as empty. */
-static char *reader(char *out, int cap, void *arg)
+static int classify(struct reader *r, const char *s, size_t n, struct line *ret)
 {
-	struct parse *s = arg;
-	const char *nl;
+	int rc;
+
+	ret->kind = LINE_BLANK;
+	if (n > EG_INI_LINE)
+		return refuse(r, EG_INI_LINE,
+			      "the line is longer than %d bytes", EG_INI_LINE);
+	rc = check_bytes(r, s, n);
+	if (rc < 0)
+		return rc;
+	n = cut_comment(s, n);
+	if (!n)
+		return 0;
+	if (blank(s[0]))
+		return refuse(
+			r, 0,
+			"the line is indented, which would continue the line before; begin it in column 1");
+	if (s[0] == '[')
+		return classify_section(r, s, n, ret);
+	return classify_pair(r, s, n, ret);
+}
+
+/* Next line of the text; 0 at its end, 1 with *ret, or negative. */
+static int next_line(struct reader *r, struct line *ret)
+{
+	const char *s = r->text + r->at, *nl;
 	size_t n;
+	int rc;
 
-	if (s->failed || s->p >= s->end)
-		return NULL;
-	nl = memchr(s->p, '\n', (size_t)(s->end - s->p));
-	n = nl ? (size_t)(nl - s->p) : (size_t)(s->end - s->p);
-	s->line++;
-	if (n > EG_INI_LINE) {
-		(void)bad(s, EG_INI_LINE + 1, "a line of more than 1024 bytes");
-		return NULL;
+	if (r->at >= r->len)
+		return 0;
+	nl = memchr(s, '\n', r->len - r->at);
+	n = nl ? (size_t)(nl - s) : r->len - r->at;
+	r->at += n + (nl ? 1 : 0);
+	r->lineno++;
+	if (nl && n && s[n - 1] == '\r')
+		n--;
+	rc = classify(r, s, n, ret);
+	if (rc < 0)
+		return rc;
+	if (ret->kind == LINE_SECTION) {
+		memcpy(r->section, ret->name, ret->name_len);
+		r->section[ret->name_len] = '\0';
 	}
-	if (!bytes_check(s, s->p, n)) {
-		size_t len = comment_strip(s->p, n);
-
-		out[0] = '\n';
-		out[1] = '\0';
-		if (len && (s->p[0] == ' ' || s->p[0] == '\t'))
-			(void)bad(s, 1, "an indented line; a value ends with its line");
-		else if (len && s->p[0] == '[')
-			(void)section_line(s, s->p, len, out, (size_t)cap);
-		else if (len)
-			(void)key_line(s, s->p, len, out, (size_t)cap);
-	}
-	s->p += n + (nl ? 1 : 0);
-	return s->failed ? NULL : out;
+	return 1;
 }
 
-static int handler(void *user, const char *section, const char *key,
+static void rewind_text(struct reader *r)
+{
+	r->at = r->len >= 3 && !memcmp(r->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+	r->lineno = 0;
+	r->section[0] = '\0';
+}
+
+static int deliver(struct reader *r, bool pair)
+{
+	struct eg_ini_entry e = {
+		.file = r->file,
+		.section = r->section,
+		.key = pair ? r->key : NULL,
+		.value = pair ? r->value : NULL,
+		.line = r->lineno,
+		.col = r->cur.col,
+	};
+
+	if (pair)
+		return r->ops->entry(r->arg, &e, r->err);
+	return r->ops->section ? r->ops->section(r->arg, &e, r->err) : 0;
+}
+
+/* Move to the next line inih has to see; false when there is none. */
+static bool advance(struct reader *r)
+{
+	do {
+		int rc = next_line(r, &r->cur);
+
+		if (rc <= 0) {
+			r->rc = rc;
+			return false;
+		}
+	} while (r->cur.kind == LINE_BLANK);
+	r->fed = r->value_len = 0;
+	if (r->cur.kind == LINE_SECTION) {
+		r->rc = deliver(r, false);
+		return r->rc >= 0;
+	}
+	memcpy(r->key, r->cur.name, r->cur.name_len);
+	r->key[r->cur.name_len] = '\0';
+	return true;
+}
+
+/* inih's reader callback: fgets() over the normalised text. */
+static char *feed_line(char *str, int num, void *stream)
+{
+	struct reader *r = stream;
+	size_t n;
+	int w;
+
+	if (r->rc < 0)
+		return NULL;
+	if (r->pending && r->fed == r->cur.value_len) {
+		/* on_pair() has not seen the last piece: do not spin */
+		r->rc = refuse(r, 0, "inih skipped this line");
+		return NULL;
+	}
+	if (!r->pending && !advance(r))
+		return NULL;
+	if (r->cur.kind == LINE_SECTION) {
+		w = snprintf(str, (size_t)num, "[%s]\n", r->section);
+	} else {
+		n = r->cur.value_len - r->fed;
+		if (n > FEED_PIECE)
+			n = FEED_PIECE;
+		w = snprintf(str, (size_t)num, "%s=|%.*s|\n", r->key, (int)n,
+			     r->cur.value + r->fed);
+		r->fed += n;
+		r->pending = true;
+	}
+	if (w < 0 || w >= num) {
+		r->rc = refuse(r, 0,
+			       "inih was built for lines of %d bytes only", num);
+		return NULL;
+	}
+	return str;
+}
+
+/* inih's handler: one piece of a value; 0 makes inih note the line. */
+static int on_pair(void *user, const char *section, const char *name,
 		   const char *value)
 {
-	struct parse *s = user;
-	struct eg_ini_pos pos = { .file = s->file, .line = s->line,
-				  .col = s->col };
-	struct eg_err e = { 0 };
-	int r;
+	struct reader *r = user;
+	size_t n = value ? strlen(value) : 0;
 
-	/* inih must have seen what we saw. */
-	if (!key || strcmp(section, s->section) || strcmp(value, "1")) {
-		(void)bad(s, 1, "the line is read in two ways");
+	if (r->rc < 0)
+		return 0;
+	if (!r->pending || n < 2 || value[0] != '|' || value[n - 1] != '|' ||
+	    strcmp(section, r->section) || strcmp(name, r->key) ||
+	    r->value_len + n - 2 != r->fed) {
+		r->rc = refuse(r, 0, "inih read this line differently");
 		return 0;
 	}
-	r = s->cb(s->arg, section, key, s->value, &pos, &e);
-	if (r && !s->failed)
-		s->failed = eg_err_set(&s->err, r, "%s:%u:%u: %s", s->file,
-				       pos.line, pos.col, e.text);
-	return !r;
+	memcpy(r->value + r->value_len, value + 1, n - 2);
+	r->value_len += n - 2;
+	r->value[r->value_len] = '\0';
+	if (r->value_len < r->cur.value_len)
+		return 1;
+	r->pending = false;
+	r->rc = deliver(r, true);
+	return r->rc >= 0;
 }
 
-int eg_ini_parse(const char *text, size_t len, const char *file, eg_ini_cb cb,
-		 void *arg, struct eg_err *err)
+int eg_ini_parse(const char *file, const char *text, size_t len,
+		 const struct eg_ini_ops *ops, void *arg, struct eg_err *err)
 {
-	struct parse s = { .p = text, .end = text + len, .file = file,
-			   .cb = cb, .arg = arg };
+	struct reader r = {.file = file,
+			   .text = text,
+			   .len = len,
+			   .ops = ops,
+			   .arg = arg,
+			   .err = err};
+	struct line line;
+	int rc;
 
-	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
-		return eg_err_set(err, -EINVAL,
-				  "%s:1:1: a byte order mark; save the file as plain UTF-8",
-				  file);
-	(void)ini_parse_stream(reader, &s, handler, &s);
-	if (s.failed) {
-		if (err)
-			*err = s.err;
-		return s.failed;
-	}
+	rewind_text(&r);
+	do
+		rc = next_line(&r, &line);
+	while (rc > 0);
+	if (rc < 0)
+		return rc;
+	rewind_text(&r);
+	rc = ini_parse_stream(feed_line, &r, on_pair, &r);
+	if (r.rc < 0)
+		return r.rc;
+	if (rc || r.pending)
+		return refuse(&r, 0, "inih did not accept the text (%d)", rc);
 	return 0;
 }
 
-int eg_ini_load(int fd, const char *file, size_t max, char **ret_text,
+int eg_ini_read(const char *file, int fd, size_t max, char **ret,
 		size_t *ret_len, struct eg_err *err)
 {
-	EG_CLEANUP_FREE char *buf = malloc(max + 1);
-	size_t n = 0;
-	ssize_t r;
+	EG_CLEANUP_FREE char *buf = malloc(max + 2);
+	size_t used = 0;
 
 	if (!buf)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	while (n <= max && (r = read(fd, buf + n, max + 1 - n)) != 0) {
-		if (r < 0 && errno == EINTR)
+		return eg_err_sys(err, -ENOMEM, "cannot read '%s'", file);
+	while (used <= max) {
+		ssize_t n = read(fd, buf + used, max + 1 - used);
+
+		if (n < 0 && errno == EINTR)
 			continue;
-		if (r < 0)
-			return eg_err_sys(err, -errno, "read %s", file);
-		n += (size_t)r;
+		if (n < 0)
+			return eg_err_sys(err, -errno, "cannot read '%s'", file);
+		if (!n)
+			break;
+		used += (size_t)n;
 	}
-	if (n > max)
-		return eg_err_set(err, -EFBIG,
-				  "%s is larger than %zu bytes, the most that is read",
-				  file, max);
-	*ret_text = realloc(buf, n + 1);
-	if (!*ret_text)
-		*ret_text = buf;
+	if (used > max)
+		return eg_err_set(
+			err, -EFBIG,
+			"'%s' is larger than %zu bytes, which is the most such a file may have",
+			file, max);
+	buf[used] = '\0';
+	*ret_len = used;
+	*ret = buf;
 	buf = NULL;
-	(*ret_text)[n] = '\0';
-	*ret_len = n;
 	return 0;
 }

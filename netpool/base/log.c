@@ -65,11 +65,13 @@ const char *eg_escape(char *dst, size_t cap, const void *src, size_t len)
 
 	if (!cap)
 		return dst;
-	for (size_t i = 0; i < len && n + 5 <= cap; i++) {
+	for (size_t i = 0; i < len && n + 1 < cap; i++) {
 		if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"' && p[i] != '\\') {
 			dst[n++] = (char)p[i];
 			continue;
 		}
+		if (n + 5 > cap) /* never half an escape */
+			break;
 		dst[n++] = '\\';
 		dst[n++] = 'x';
 		dst[n++] = hex[p[i] >> 4];

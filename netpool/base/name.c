@@ -3,6 +3,7 @@
  * egressd: domain names as values (see name.h)
  */
 #include "netpool/base/name.h"
+#include "netpool/base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,13 +25,14 @@ static int label_parse(const char *text, uint8_t *dst, size_t room,
 		       struct eg_err *err)
 {
 	size_t n = strcspn(text, ".");
+	char q[32];
 
 	if (!n)
 		return eg_err_set(err, -EINVAL, "a label of the name is empty");
 	if (n > EG_NAME_LABEL)
 		return eg_err_set(err, -EINVAL,
-				  "label '%.20s...' is longer than 63 octets",
-				  text);
+				  "label '%s...' is longer than 63 octets",
+				  eg_escape(q, sizeof(q), text, 20));
 	if (n + 2 > room)
 		return eg_err_set(err, -EINVAL,
 				  "the name is longer than 255 octets");
