@@ -371,7 +371,7 @@ static int finish(struct au_seal *s, struct au_files *f, struct au_chain *c,
 		r = write_manifest(f, s->lease->log.dir, buf, (size_t)n);
 	if (r)
 		return r;
-	eg_sha256(buf, (size_t)n, digest);
+	eg_sha256_of(buf, (size_t)n, digest);
 	r = chain_append(s, f, c, hseq, digest);
 	if (r)
 		return r;

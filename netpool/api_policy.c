@@ -8,6 +8,7 @@
  * text stays known by its digest for leases that were made from it.
  */
 #include "netpool/api_http.h"
+#include "netpool/base/digest.h"
 #include "netpool/base/ini.h"
 #include "netpool/base/log.h"
 #include "netpool/base/util.h"
@@ -40,14 +41,18 @@ const struct policy *api_policy_by_digest(struct api *a,
 	return by_digest(a, digest);
 }
 
-static const char *include(void *arg, const char *name, size_t *ret_len)
+static int include(void *arg, const char *name, const char **ret_text,
+		   size_t *ret_len, struct eg_err *err)
 {
 	struct policy *p = by_name(arg, name);
 
 	if (!p || !p->text)
-		return NULL;
+		return eg_err_set(err, -ENOENT,
+				  "there is no policy '%.64s' to include",
+				  name);
+	*ret_text = p->text;
 	*ret_len = strlen(p->text);
-	return p->text;
+	return 0;
 }
 
 /* Keep a program; takes @prog. The one already known wins. */
@@ -86,8 +91,8 @@ void api_policy_file(struct api *a, const char *name, int fd)
 {
 	EG_CLEANUP_FREE char *text = NULL;
 	struct rl_parse_env env = { .conf = a->ctx->conf, .include = include,
-				    .arg = a };
-	struct rl_warnings w;
+				    .arg = a, .name = name,
+				    .now = eg_wall_ns() / EG_NSEC_PER_SEC };
 	struct eg_err err = { 0 };
 	struct rl_prog *prog = NULL;
 	struct policy *old = by_name(a, name), *p = NULL;
@@ -96,9 +101,9 @@ void api_policy_file(struct api *a, const char *name, int fd)
 	int r;
 
 	(void)snprintf(file, sizeof(file), "%.63s.policy", name);
-	r = eg_ini_load(fd, file, RL_POLICY_TEXT, &text, &len, &err);
+	r = eg_ini_read(file, fd, RL_POLICY_TEXT, &text, &len, &err);
 	if (!r)
-		r = rl_policy_parse(text, len, file, &env, &prog, &w, &err);
+		r = rl_policy_parse(text, len, file, &env, &prog, NULL, &err);
 	if (!r)
 		p = keep(a, name, prog, text, len);
 	if (p) {
@@ -124,19 +129,6 @@ void api_policy_end(struct api *a)
 	eg_info("%u policies", n);
 }
 
-static bool digest_parse(const char *t, uint8_t ret[EG_DIGEST])
-{
-	for (unsigned int i = 0; i < EG_DIGEST; i++) {
-		unsigned int v;
-		int n = 0;
-
-		if (sscanf(t + (size_t)2 * i, "%2x%n", &v, &n) != 1 || n != 2)
-			return false;
-		ret[i] = (uint8_t)v;
-	}
-	return t[2 * EG_DIGEST] == '\0';
-}
-
 const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 				      struct eg_err *err)
 {
@@ -150,7 +142,7 @@ const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 	if (!strcmp(ref, "none"))
 		return none;
 	if (at && (at == ref || at[-1] == '@')) {
-		if (!digest_parse(at + 7, digest)) {
+		if (!eg_digest_parse(at, digest)) {
 			(void)eg_err_set(err, -EINVAL,
 					 "policy '%.100s': sha256: and 64 hexadecimal digits are accepted",
 					 ref);
@@ -186,7 +178,8 @@ const struct rl_prog *api_policy_text(struct api *a, const char *text,
 				      struct rl_warnings *w, struct eg_err *err)
 {
 	struct rl_parse_env env = { .conf = a->ctx->conf, .include = include,
-				    .arg = a };
+				    .arg = a,
+				    .now = eg_wall_ns() / EG_NSEC_PER_SEC };
 	struct rl_prog *prog;
 	struct policy *p;
 

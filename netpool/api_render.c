@@ -86,10 +86,9 @@ void api_time_format(int64_t ns, char buf[32])
 
 static json_t *digest_json(const uint8_t d[EG_DIGEST])
 {
-	char text[8 + EG_SHA256_HEX] = "sha256:";
+	char text[EG_DIGEST_TEXT];
 
-	(void)eg_hex(text + 7, d, EG_DIGEST);
-	return json_string(text);
+	return json_string(eg_digest_format(d, text));
 }
 
 static json_t *addr_json(uint32_t addr)
@@ -317,7 +316,8 @@ json_t *api_event_json(const struct eg_conf *c, const struct eg_event *e)
 	char at[32], uid[37], cursor[64], boot[9];
 	json_t *j;
 
-	(void)eg_hex(boot, c->boot_id, 4);
+	(void)snprintf(boot, sizeof(boot), "%02x%02x%02x%02x", c->boot_id[0],
+		       c->boot_id[1], c->boot_id[2], c->boot_id[3]);
 	(void)snprintf(cursor, sizeof(cursor), "%s.%llu", boot,
 		       (unsigned long long)e->seq);
 	api_time_format(e->time_ns, at);

@@ -421,7 +421,7 @@ static int request_digest(const json_t *j, uint8_t ret[EG_DIGEST])
 
 	if (!text)
 		return -ENOMEM;
-	eg_sha256(text, strlen(text), ret);
+	eg_sha256_of(text, strlen(text), ret);
 	free(text);
 	return 0;
 }

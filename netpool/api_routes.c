@@ -678,15 +678,19 @@ static json_t *warnings_json(const struct rl_warnings *w)
 {
 	json_t *j = json_array();
 
-	for (unsigned int i = 0; i < w->n && i < RL_WARNINGS; i++)
-		(void)json_array_append_new(j, json_string(w->text[i]));
+	for (uint32_t i = 0; i < w->n; i++)
+		(void)json_array_append_new(j, json_pack("{s:i, s:s}", "line",
+							 (int)w->w[i].line,
+							 "text",
+							 w->w[i].text));
 	return j;
 }
 
 static void r_policy_check(struct api *a, struct call *c)
 {
 	EG_CLEANUP_FREE char *canon = NULL;
-	struct rl_parse_env env = { .conf = a->ctx->conf };
+	struct rl_parse_env env = { .conf = a->ctx->conf,
+				    .now = eg_wall_ns() / EG_NSEC_PER_SEC };
 	struct rl_warnings w = { 0 };
 	struct eg_err err = { 0 };
 	struct rl_prog *p;
@@ -703,7 +707,7 @@ static void r_policy_check(struct api *a, struct call *c)
 				   &w, &err)) {
 		bad_policy(c, EG_E_BAD_POLICY, &err);
 	} else {
-		canon = rl_canon(p, &n);
+		(void)rl_canon_text(p, &canon, &n);
 		out = policy_json(p, NULL, false);
 		(void)json_object_set_new(out, "canonical",
 					  json_string(canon ? canon : ""));

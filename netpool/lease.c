@@ -314,7 +314,7 @@ void np_lease_announce(struct np_main *m, struct np_lease *l, bool dns, bool aud
 				.generation = l->l.generation,
 				.report = l->l.req.report};
 
-	memcpy(d.digest, l->prog->digest, EG_DIGEST);
+	memcpy(d.digest, l->l.req.policy_digest, EG_DIGEST);
 	if (dns && l->l.state != EG_LEASE_EXPIRED)
 		(void)eg_role_send(m->ctx, EG_ROLE_DNS, EG_MD_LEASE, 0, &d,
 				   sizeof(d), l->prog->fd);

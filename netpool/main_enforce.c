@@ -104,7 +104,7 @@ static int prog_map(struct np_main *m, int fd, struct np_prog *p,
 	 * The identity is computed here over the block as it is: a sibling
 	 * that lies about a digest only gets a mapping of its own.
 	 */
-	eg_sha256(prog, prog->size, p->digest);
+	eg_sha256_of(prog, prog->size, p->digest);
 	return 0;
 }
 
@@ -211,6 +211,14 @@ static bool private_ok(const struct eg_conf *c, const struct np_lease *l,
 	return false;
 }
 
+static bool host_has(const struct np_main *m, uint32_t addr)
+{
+	for (uint32_t i = 0; i < m->host_naddrs; i++)
+		if (m->host_addr[i] == addr)
+			return true;
+	return false;
+}
+
 static int pin_check(struct np_main *m, const struct np_lease *l,
 		     const struct rl_verdict *v, const struct eg_dm_pin *q,
 		     struct eg_err *err)
@@ -223,11 +231,17 @@ static int pin_check(struct np_main *m, const struct np_lease *l,
 	for (uint32_t i = 0; i < q->naddrs; i++) {
 		enum eg_reason r = rl_addr_denied(m->conf, q->addr[i]);
 
+		if (rl_prog_denies(l->prog->map, eg_wall_ns() / EG_NSEC_PER_SEC,
+				   q->addr[i]))
+			r = EG_REASON_NOT_ALLOWED;
+		if (host_has(m, q->addr[i]))
+			r = EG_REASON_HOST;
+
 		if (r == EG_REASON_PRIVATE &&
 		    private_ok(m->conf, l, v, q->addr[i]))
 			continue;
 		if (r != EG_REASON_NONE)
-			return eg_err_set(err, -EPERM, "%s is denied: %s",
+			return eg_err_set(err, -EACCES, "%s is denied: %s",
 					  eg_addr_format(q->addr[i], a),
 					  eg_reason_name(r));
 	}

@@ -79,3 +79,16 @@ bool eg_digest_parse(const char *text, uint8_t ret[EG_DIGEST])
 	memcpy(ret, d, EG_DIGEST);
 	return true;
 }
+
+const char *eg_hex(char *buf, const void *data, size_t len)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < len; i++) {
+		buf[2 * i] = digits[p[i] >> 4];
+		buf[2 * i + 1] = digits[p[i] & 15];
+	}
+	buf[2 * len] = '\0';
+	return buf;
+}

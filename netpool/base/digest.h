@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define EG_DIGEST_HEX (2 * EG_DIGEST + 1)
+#define EG_SHA256_HEX EG_DIGEST_HEX
 #define EG_DIGEST_TEXT (7 + EG_DIGEST_HEX) /* "sha256:" in front */
 
 /* Room for the library's state; checked against it when compiled. */
@@ -22,6 +23,9 @@ struct eg_sha256 {
 void eg_sha256_init(struct eg_sha256 *h);
 void eg_sha256_add(struct eg_sha256 *h, const void *data, size_t len);
 void eg_sha256_done(struct eg_sha256 *h, uint8_t ret[EG_DIGEST]);
+
+/* eg_hex() - lower case, terminated; @buf holds 2 * len + 1. */
+const char *eg_hex(char *buf, const void *data, size_t len);
 
 /* eg_sha256_of() - digest of one block. */
 void eg_sha256_of(const void *data, size_t len, uint8_t ret[EG_DIGEST]);

@@ -64,23 +64,22 @@ const struct ct_command ct_check_policy = {
 /* Other policies beside the file, for include. */
 static char include_dir[4096];
 
-static const char *include(void *arg, const char *name, size_t *ret_len)
+static int include(void *arg, const char *name, const char **ret_text,
+		   size_t *ret_len, struct eg_err *err)
 {
-	static char *text; /* kept until the next one */
-	char path[4400];
-	int fd;
+	EG_CLEANUP_FD int fd = -1;
+	char path[4400], *text; /* kept until the process ends */
+	int r;
 
 	(void)arg;
-	if (strchr(name, '/'))
-		return NULL;
 	(void)snprintf(path, sizeof(path), "%s%s.policy", include_dir, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return NULL;
-	if (eg_ini_load(fd, path, RL_POLICY_TEXT, &text, ret_len, NULL))
-		text = NULL;
-	eg_close_p(&fd);
-	return text;
+		return eg_err_sys(err, -errno, "include %.200s", path);
+	r = eg_ini_read(path, fd, RL_POLICY_TEXT, &text, ret_len, err);
+	if (!r)
+		*ret_text = text;
+	return r;
 }
 
 static bool ports_have(const struct eg_port *p, unsigned int n, unsigned int port)
@@ -140,18 +139,16 @@ static int can_i(const struct rl_prog *p, const char *text, uint32_t phases)
 
 static void print_canon(const struct rl_prog *p)
 {
-	EG_CLEANUP_FREE char *text = NULL;
-	char hex[EG_SHA256_HEX];
-	size_t n;
+	char text[EG_DIGEST_TEXT];
 
-	text = rl_canon(p, &n);
-	(void)fputs(text ? text : "", stdout);
-	(void)printf("digest sha256:%s\n", eg_hex(hex, p->digest, EG_DIGEST));
+	(void)rl_policy_print(p, stdout);
+	(void)printf("# digest %s\n", eg_digest_format(p->digest, text));
 }
 
 static int policy_check(const struct ct_args *a, const char *text, size_t len)
 {
-	struct rl_parse_env env = { .conf = &conf, .include = include };
+	struct rl_parse_env env = { .conf = &conf, .include = include,
+				    .now = time(NULL) };
 	struct rl_warnings w = { 0 };
 	struct eg_err err = { 0 };
 	uint32_t phases = 0;
@@ -162,9 +159,9 @@ static int policy_check(const struct ct_args *a, const char *text, size_t len)
 		(void)fprintf(stderr, "egressctl: %s\n", err.text);
 		return CT_FAILED;
 	}
-	for (unsigned int i = 0; i < w.n && i < RL_WARNINGS; i++)
-		(void)fprintf(stderr, "%s: warning: %s\n", a->pos[0],
-			      w.text[i]);
+	for (uint32_t i = 0; i < w.n; i++)
+		(void)fprintf(stderr, "%s:%u: warning: %s\n", a->pos[0],
+			      w.w[i].line, w.w[i].text);
 	if (a->opt[3] && rl_policy_permitted(p, &conf, "", &err)) {
 		(void)fprintf(stderr, "egressctl: %s: %s\n", a->pos[0],
 			      err.text);
@@ -191,7 +188,8 @@ static int policy_run(const struct ct_args *a)
 	struct eg_err err = { 0 };
 	size_t len;
 	int r = a->opt[3] ? np_conf_load(a->opt[3], &conf, &err) :
-			    np_conf_defaults(&conf, &err);
+			    np_conf_defaults(DEFAULT_CONF, NP_CONF_RESOLV, &conf,
+					     &err);
 
 	if (!r && fd < 0)
 		r = eg_err_sys(&err, -errno, "%s", a->pos[0]);
@@ -199,7 +197,7 @@ static int policy_run(const struct ct_args *a)
 		(void)snprintf(include_dir, sizeof(include_dir), "%.*s",
 			       (int)(slash + 1 - a->pos[0]), a->pos[0]);
 	if (!r)
-		r = eg_ini_load(fd, a->pos[0], RL_POLICY_TEXT, &text, &len,
+		r = eg_ini_read(a->pos[0], fd, RL_POLICY_TEXT, &text, &len,
 				&err);
 	if (r) {
 		(void)fprintf(stderr, "egressctl: %s\n", err.text);
@@ -238,7 +236,8 @@ static int doctor_run(const struct ct_args *a)
 	struct rlimit rl;
 	int bad = 0;
 
-	if (access(file, F_OK) ? np_conf_defaults(&conf, &err) :
+	if (access(file, F_OK) ? np_conf_defaults(DEFAULT_CONF, NP_CONF_RESOLV,
+						  &conf, &err) :
 				 np_conf_load(file, &conf, &err)) {
 		(void)fprintf(stderr, "egressctl: %s\n", err.text);
 		return CT_FAILED;

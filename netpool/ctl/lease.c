@@ -68,7 +68,7 @@ static int put_policy_file(json_t *j, const char *file)
 			      strerror(errno));
 		return CT_FAILED;
 	}
-	if (eg_ini_load(fd, file, POLICY_FILE, &text, &len, &err)) {
+	if (eg_ini_read(file, fd, POLICY_FILE, &text, &len, &err)) {
 		(void)fprintf(stderr, "egressctl: %s\n", err.text);
 		return CT_FAILED;
 	}
