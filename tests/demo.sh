@@ -25,7 +25,7 @@ KEEP=$B/demo
 UPS=0 # what was not as it should be
 
 title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
-row() { printf '  %-34s %s\n' "$1" "$2"; }
+row() { printf '  %-38s %s\n' "$1" "$2"; }
 cmd() { printf '  %s$ %s%s\n' "$dim" "$*" "$plain"; }
 wrong() {
 	printf '  %snot as it should be: %s%s\n' "$red" "$*" "$plain"
@@ -63,7 +63,7 @@ denied_() {
 	st=$?
 	t0=$(ms "$t0")
 	reason=
-	if denied demo "${keys[@]}" >$W/rec; then
+	if denied demo "${keys[@]}" && denied_now demo "${keys[@]}" >$W/rec; then
 		reason=$($EG get reason <$W/rec)
 	fi
 	printf '  %sdenied%s   %-46s %s  (%s ms)\n' "$red" "$plain" "$what" \
@@ -80,7 +80,7 @@ cat <<'T'
   Nothing of this machine's network is touched.
 T
 world_start
-bash "$WORLD_LIB/snapshot.sh" $RUN >$W/before
+host_state >$W/before
 
 title "1. The daemon starts; each role keeps only what its work needs"
 cmd "egressd -c egressd.conf"
@@ -172,7 +172,7 @@ title "8. Everything is removed"
 cmd "egressd --purge"
 daemon_stop TERM || wrong "egressd does not end"
 out=$("$EGRESSD" -c $CONF --purge 2>&1) || wrong "purge: $out"
-bash "$WORLD_LIB/snapshot.sh" $RUN >$W/after
+host_state >$W/after
 if diff $W/before $W/after >$W/diff; then
 	row "links, namespaces, rules, routes" "as they were before"
 else

@@ -2,12 +2,12 @@
 # shellcheck shell=bash
 #
 # What must hold in every leased namespace, whatever the guest looks like.
-# Sourced after world.sh; RUN is how a command runs as the guest of a lease,
+# Sourced after world.sh; AS is how a command runs as the guest of a lease,
 # `inside` (the namespace itself) or `guest` (behind a tap).
 
-RUN=${RUN:-inside}
+AS=${AS:-inside}
 
-run() { $RUN "$@"; }
+run() { $AS "$@"; }
 fetch() {
 	local id=$1
 	shift
@@ -19,7 +19,7 @@ resolve() { # ID NAME [TYPE [tcp]]: by the resolver the guest was given
 	run "$id" $EG dig "$(resolver_of "$id")" "$@"
 }
 resolver_of() {
-	case $RUN in
+	case $AS in
 	guest) of "$1" guest.gateway ;;
 	*) of "$1" dns.0 ;;
 	esac

@@ -511,6 +511,13 @@ daemon_start() {
 	fi
 }
 
+# host_state: what a purge must leave as it was before the first start. The
+# lock is held by the purge itself, in the directory it is in.
+host_state() {
+	mkdir -p $RUN
+	bash "$WORLD_LIB/snapshot.sh" $RUN | grep -v '^\./lock '
+}
+
 daemon_gone() { ! pgrep -x 'egressd.*' >/dev/null; }
 
 # daemon_stop [SIGNAL]: the launcher gets it; returns when no role is left

@@ -151,7 +151,7 @@ bad_lease "a phase the policy lacks" 422 \
 	'{"policy":"phased","phase":"destroy"}' bad-phase destroy init
 bad_lease "a member that is none" 400 '{"policy":"demo","polcy":1}' polcy
 bad_lease "no JSON" 400 '{"policy":' bad-request
-bad_lease "a TTL past the limit" 400 '{"policy":"demo","ttl_s":99999999}' 86400
+bad_lease "a TTL past the limit" 400 '{"policy":"demo","ttl_s":100000}' 86400
 bad_lease "a guest mode that is none" 400 \
 	'{"policy":"demo","guest":{"mode":"vhost"}}' vhost tap
 bad_lease "no policy at all" 400 '{}' policy

@@ -39,8 +39,8 @@ check "the owner is the caller" eq "$(g owner)" 0
 check "digests are SHA-256" \
 	has "$(g policy.digest) $(g enforced_digest) $(g request_digest)" \
 	'^sha256:[0-9a-f]{64} sha256:[0-9a-f]{64} sha256:[0-9a-f]{64}$'
-check "the audit directory is that of the lease" \
-	test -d "$(g audit)"
+check "the audit directory is named after the lease" \
+	has "$(g audit)" "^$AUDIT/[0-9]{4}-[0-9]{2}-[0-9]{2}/$(g uid)$"
 
 again=$(put one "$REQ")
 check "the same PUT again: 200" eq "$(code <<<"$again")" 200
@@ -103,6 +103,8 @@ path=$(g netns)
 out=$(api DELETE "/v1/leases/one?generation=$(g generation)&uid=$(g uid)")
 check "DELETE with the right fence: 200" eq "$(code <<<"$out")" 200
 check "  the namespace's path is gone" test ! -e "$path"
+check "  its evidence is sealed, though there was none" \
+	test -s "$(g audit)/manifest.json"
 check "  again: 410 gone" has "$(api DELETE /v1/leases/one)" '^410$' '"gone"'
 check "  a late PUT of it makes no second lease" has "$(put one "$REQ")" '^410$'
 
@@ -132,7 +134,7 @@ check "a released one can be leased again" wait_for 5 \
 daemon_stop TERM
 
 world_conf api.require_fence=yes
-must "egressd starts with require_fence" daemon_start
+must "egressd starts with every slot leased" daemon_start
 check "leases are still there" has "$(api GET /v1/leases/after)" '^200$'
 check "a change without a fence is refused" has \
 	"$(api DELETE /v1/leases/after)" '^4[0-9][0-9]$'

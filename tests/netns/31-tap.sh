@@ -4,7 +4,7 @@
 # address in every clone, its own gateway for a resolver.
 . "${0%/*}/../lib/world.sh"
 world_enter "$0" "$@"
-RUN=guest
+AS=guest
 . "$WORLD_LIB/rules.sh"
 [ -c /dev/net/tun ] || skip "kernel lacks /dev/net/tun"
 world_start

@@ -66,7 +66,7 @@ through() { # HOW COMMAND...: with the daemon away
 	check "$how: and connect" eq \
 		"$(fetch a https://app.demo.example/)" "hello from app:443"
 	[ -z "$TAP" ] || check "$how: behind the tap, too" eq \
-		"$(RUN=guest fetch t https://app.demo.example/)" "hello from app:443"
+		"$(AS=guest fetch t https://app.demo.example/)" "hello from app:443"
 	inside a $EG connect 203.0.113.66 80 >/dev/null
 	check "$how: the log goes on" denied a reason=not-allowed \
 		dst=203.0.113.66 dport=80

@@ -14,18 +14,13 @@ N
 ip netns add bystander
 ip link add br0 type bridge
 
-# The lock is held by the purge itself, in the directory it is in.
-state() {
-	mkdir -p $RUN
-	bash "$WORLD_LIB/snapshot.sh" $RUN | grep -v '^\./lock '
-}
 as_before() {
-	state >$W/after
+	host_state >$W/after
 	diff -u $W/before $W/after
 }
 purge() { timeout 60 "$EGRESSD" -c $CONF --purge; }
 
-state >$W/before
+host_state >$W/before
 must "egressd starts" daemon_start
 must "a lease" lease a --policy demo
 [ ! -c /dev/net/tun ] || must "one with a tap" lease t --policy demo \
