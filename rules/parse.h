@@ -26,7 +26,7 @@
 #define RL_INCLUDE_DEPTH 8 /* deeper is a loop or a maze */
 #define RL_INCLUDES 64	   /* in one policy, however nested */
 #define RL_NAME_PORTS 16   /* of one name: a pin is one element a port */
-#define RL_MAX_NAMES 4096  /* as many as a slot may have pins */
+#define RL_MAX_NAMES 65535 /* distinct names one wildcard may be asked for */
 
 struct rl_warning {
 	uint32_t line;
