@@ -207,8 +207,7 @@ static bool text_ok(const char *s, size_t cap, const char *extra, bool empty)
 	return true;
 }
 
-static const char *req_check(const struct np_main *m,
-			     const struct eg_lease_req *q)
+static const char *req_check(const struct eg_lease_req *q)
 {
 	if (!text_ok(q->id, EG_ID, "._-", true) ||
 	    !text_ok(q->run, EG_ID, "._:@/+=-", true) ||
@@ -220,8 +219,6 @@ static const char *req_check(const struct np_main *m,
 		return "unknown guest mode";
 	if (q->guest.mode == EG_GUEST_ADOPT)
 		return "guest.mode adopt is not served yet; veth, tap and route are";
-	if (q->ttl_s > m->conf->max_ttl_s)
-		return "ttl_s is more than [lease] max_ttl";
 	if (memchr(q->phase, 0, sizeof(q->phase)) == NULL ||
 	    memchr(q->policy_name, 0, sizeof(q->policy_name)) == NULL)
 		return "a text of the request is not terminated";
@@ -453,7 +450,7 @@ static bool request_repeated(struct np_main *m, uint64_t cookie,
 void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 		      const struct eg_lease_req *req)
 {
-	const char *bad = req_check(m, req);
+	const char *bad = req_check(req);
 	struct np_prog *prog;
 	struct np_lease *l;
 	struct eg_err err = {0};
@@ -462,6 +459,12 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 
 	if (bad) {
 		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL, "%s", bad);
+		return;
+	}
+	if (req->ttl_s > m->conf->max_ttl_s) {
+		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL,
+			       "ttl_s %u is more than [lease] max_ttl, %u",
+			       req->ttl_s, m->conf->max_ttl_s);
 		return;
 	}
 	if (request_repeated(m, cookie, req))

@@ -259,10 +259,19 @@ void np_pool_say(struct np_main *m)
 	(void)eg_chan_send(m->ctx->ctl, EG_CTL_STATE, 0, &st, sizeof(st), -1);
 }
 
-/* From the first usable slot on leases are served. */
+/*
+ * From the first usable slot on leases are served. A pool that is taken over
+ * with every slot leased is ready, too, once its gateways have come back.
+ */
 static void say_ready(struct np_main *m)
 {
-	if (m->ready_said || (!m->armed.count && !m->idle.count))
+	struct eg_mp_pool p;
+
+	if (m->ready_said)
+		return;
+	np_pool_count(m, &p);
+	if (!p.armed && !p.idle &&
+	    (p.gateways_up < p.gateways || p.leased + p.releasing < p.slots))
 		return;
 	m->ready_said = true;
 	np_pool_say(m);

@@ -117,7 +117,7 @@ static void print_all(const struct rl_prog *p, FILE *f,
 	uint32_t order[EG_PHASES] = {0};
 	char head[EG_PHASE + 8];
 
-	fprintf(f, "# canon %d\n[policy]\n", RL_CANON_VERSION);
+	fprintf(f, "# \"canon\":%d\n[policy]\n", RL_CANON_VERSION);
 	if (p->name[0])
 		fprintf(f, "name = %s\n", p->name);
 	if (p->description[0])
