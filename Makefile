@@ -62,8 +62,8 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
-.PHONY: all check units demo asan tidy cppcheck lint fmt install uninstall \
-	clean deps bench fuzz fuzz-bins cover dist
+.PHONY: all check units test-bins demo asan tidy cppcheck lint fmt install \
+	uninstall clean deps fuzz fuzz-bins
 .SECONDARY:
 
 all: $(BINS)
@@ -94,11 +94,70 @@ $(B)/tests/platform/%: $(B)/tests/platform/%.o $(B)/libegressd.a
 	$(Q)$(CC) $(EG_LDFLAGS) $^ $(LIBS) -o $@
 
 -include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(UNITLIB_OBJ:.o=.d) \
-	$(UNIT_SRC:%.c=$(B)/%.d) $(B)/netpool/main.d
+	$(UNIT_SRC:%.c=$(B)/%.d) $(FUZZ_SRC:%.c=$(B)/%.d) \
+	$(B)/netpool/main.d
 
 units: $(UNIT_BIN)
 	@fail=0; for t in $(UNIT_BIN); do \
 		echo "== $$t"; $$t || fail=1; done; exit $$fail
+
+# What is missing is installed first, so the sources are built by a make of
+# their own: this one may have been started before pkg-config was there.
+deps:
+	@tests/deps.sh
+
+check: deps
+	@$(MAKE) --no-print-directory all test-bins
+	@B=$(B) tests/run-tests $(T)
+
+test-bins: $(UNIT_BIN)
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@B=$(B) tests/demo.sh
+
+asan:
+	@$(MAKE) --no-print-directory SAN=address,undefined B=build-asan units
+
+lint:
+	@fail=0; for t in tests/lint/*.sh; do \
+		echo "== $$t"; bash $$t || fail=1; done; exit $$fail
+
+SRC := $(LIB_SRC) $(CTL_SRC) $(wildcard netpool/main.c)
+
+tidy:
+	$(say) TIDY "all sources"
+	$(Q)clang-tidy --quiet $(SRC) -- $(EG_CFLAGS)
+
+cppcheck:
+	$(say) CPPCHECK "all sources"
+	$(Q)cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr \
+		--enable=warning,performance,portability \
+		--suppress=missingIncludeSystem -I. -D_GNU_SOURCE \
+		-DEG_VERSION='"$(VERSION)"' $(SRC)
+
+fmt:
+	clang-format -i $(SRC) $(wildcard netpool/*.h netpool/*/*.h rules/*.h \
+		dnsguard/*.h audit/*.h) $(UNIT_SRC)
+
+# Configuration and evidence stay where they are on uninstall.
+CONF_POLICY := $(wildcard conf/policy.d/*.policy)
+CONF_UNITS := $(wildcard conf/systemd/*.service)
+install: all
+	install -D -m 755 $(B)/egressd $(DESTDIR)$(SBINDIR)/egressd
+	install -D -m 755 $(B)/egressctl $(DESTDIR)$(BINDIR)/egressctl
+	install -d -m 755 $(DESTDIR)$(SYSCONFDIR)/egressd/policy.d
+	@# An administrator's configuration is never overwritten.
+	@for f in egressd.conf always-deny $(CONF_POLICY:conf/%=%); do \
+		to=$(DESTDIR)$(SYSCONFDIR)/egressd/$$f; \
+		[ -e conf/$$f ] || continue; \
+		[ -e $$to ] && { echo "kept $$to"; continue; }; \
+		echo "install $$to"; install -D -m 644 conf/$$f $$to; done
+	$(if $(CONF_UNITS),install -D -m 644 -t $(DESTDIR)$(UNITDIR) $(CONF_UNITS))
+
+uninstall:
+	rm -f $(DESTDIR)$(SBINDIR)/egressd $(DESTDIR)$(BINDIR)/egressctl \
+		$(addprefix $(DESTDIR)$(UNITDIR)/,$(notdir $(CONF_UNITS)))
 
 # Every parser under libFuzzer for FUZZ_S seconds each (needs clang). Inputs
 # that crash go to tests/bogons/ before they are fixed.
@@ -106,7 +165,7 @@ FUZZ_S ?= 60
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libegressd.a
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(UNITLIB_OBJ) $(B)/libegressd.a
 	$(say) LD $@
 	$(Q)$(CC) $(EG_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
 

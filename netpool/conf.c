@@ -56,8 +56,8 @@ static const struct np_conf_key keys[] = {
 	KEY("dns", "grace", "60", duration, grace, .max = 3600),
 	KEY("dns", "deny_rcode", "nxdomain", word, deny_refused,
 	    .words = words_rcode),
-	KEY("dns", "rate", "200", uint, dns_rate, .min = 1, .max = 100000),
-	KEY("dns", "burst", "400", uint, dns_burst, .min = 1, .max = 100000),
+	KEY("dns", "rate", "200", uint, dns_rate, .min = 1, .max = 1000000),
+	KEY("dns", "burst", "400", uint, dns_burst, .min = 1, .max = 1000000),
 
 	KEY("rules", "deny", "reject", word, deny_drop, .words = words_deny),
 	KEY("rules", "always_deny_file", "always-deny", deny_file, deny_file, ),

@@ -102,7 +102,7 @@ refuses_with unprivileged "a user who is not root" 'root'
 
 check "--check says the same without starting" sh -c \
 	"sed 's/^slots = 8/slots = 0/' $CONF >$W/bad.conf; ! '$EGRESSD' --check -c $W/bad.conf 2>$W/err;
-	grep -q "slots.*'0'.*1 to 16384" $W/err"
+	grep -q 'slots.*1 to 16384' $W/err"
 check "--check of a good one" "$EGRESSD" --check -c $CONF
 check "--print-config prints what --check accepts" sh -c \
 	"'$EGRESSD' --print-config -c $CONF >$W/printed.conf && '$EGRESSD' --check -c $W/printed.conf"
