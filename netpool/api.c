@@ -289,13 +289,21 @@ static void peer_identify(struct call *c)
 	}
 }
 
+/* Cut the path at its slashes, in place. */
 static void segments(struct call *c)
 {
-	char *save = NULL;
+	char *p = c->url;
 
-	for (char *s = strtok_r(c->url, "/", &save); s && c->nseg < 8;
-	     s = strtok_r(NULL, "/", &save))
-		c->seg[c->nseg++] = s;
+	while (*p && c->nseg < EG_ARRAY_SIZE(c->seg)) {
+		size_t n = strcspn(p, "/");
+
+		if (n)
+			c->seg[c->nseg++] = p;
+		if (!p[n])
+			break;
+		p[n] = '\0';
+		p += n + 1;
+	}
 }
 
 static struct call *call_new(struct listener *l, struct MHD_Connection *conn,

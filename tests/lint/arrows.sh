@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Who may include whom. One line a folder: what stands before the colon may
 # include headers that begin with what stands after it, and nothing else of
-# ours. The longest matching line counts. Third-party headers: one line a
+# ours. The longest matching line counts. check.c is the exception of ctl: it
+# checks files without a daemon, so it needs the parsers the daemon has. Third-party headers: one line a
 # library, the only places that may include it, and no header ever.
 cd "$(dirname "$0")/../.." || exit 1
 export LC_ALL=C
@@ -10,10 +11,13 @@ export LC_ALL=C
 arrows='
 netpool/base/: netpool/base/
 netpool/ctl/: netpool/base/ netpool/ctl/
+netpool/ctl/check.c: netpool/base/ netpool/ctl/ netpool/conf\.h rules/(parse|canon)\.h
 netpool/cni/: netpool/base/ netpool/cni/
 netpool/pool: netpool/base/ netpool/[a-z_]*\.h
 netpool/main.c: netpool/ rules/ dnsguard/ audit/
-netpool/: netpool/base/ netpool/[a-z_]*\.h rules/
+netpool/main_: netpool/base/ netpool/[a-z_]*\.h rules/
+netpool/api: netpool/base/ netpool/[a-z_]*\.h rules/(parse|policy|canon)\.h
+netpool/: netpool/base/ netpool/[a-z_]*\.h
 rules/allowlist/: netpool/base/ rules/
 rules/: netpool/base/ rules/[a-z_]*\.h
 dnsguard/: netpool/base/ rules/policy\.h dnsguard/
