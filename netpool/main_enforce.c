@@ -33,6 +33,7 @@ static struct rl_lease lease_of(const struct np_main *m, const struct np_lease *
 				 .phases = l->phases,
 				 .drop = drop,
 				 .report = l->l.req.report,
+				 .tenant = l->l.req.tenant,
 				 .flows = l->l.req.flows,
 				 .new_flows_s = l->l.req.new_flows_s,
 				 .log_s = l->l.req.log_s};
@@ -251,6 +252,7 @@ static int pin_check(struct np_main *m, const struct np_lease *l,
 static int pin(struct np_main *m, struct np_lease *l, const struct eg_dm_pin *q,
 	       struct eg_err *err)
 {
+	struct rl_pin_name who;
 	struct rl_verdict v;
 	struct eg_name name;
 	int r;
@@ -264,7 +266,8 @@ static int pin(struct np_main *m, struct np_lease *l, const struct eg_dm_pin *q,
 	r = pin_check(m, l, &v, q, err);
 	if (r)
 		return r;
-	return rl_gw_pin(gw_of(m, l), l->l.slot, l->l.generation, &name, q->addr,
+	who = (struct rl_pin_name){ .prog = l->prog->map, .name = &name };
+	return rl_gw_pin(gw_of(m, l), l->l.slot, l->l.generation, &who, q->addr,
 			 q->naddrs, v.port, v.nports, q->lifetime_s, err);
 }
 
@@ -292,8 +295,6 @@ static void stats(struct np_main *m, struct np_lease *l, struct eg_mp_stats *s)
 		s->pin[i].port = pins[i].port;
 		s->pin[i].proto = pins[i].proto;
 		s->pin[i].left_s = pins[i].left_s;
-		if (pins[i].name)
-			s->pin[i].name = *pins[i].name;
 	}
 }
 

@@ -1,717 +1,606 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: nfnetlink transactions (see batch.h)
+ * egressd: nf_tables transport (see batch.h)
  *
- * The only file that sees nf_tables message headers.
+ * Putting it together; answer.c sends it, query.c reads back. The length of
+ * an attribute is 16 bits, so element lists are split over messages.
  */
-#include "rules/batch.h"
+#include "rules/nl.h"
+
 #include "netpool/base/util.h"
 
+#include <netinet/in.h> /* before linux/netfilter.h */
+
+#include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
+#include <libnftnl/expr.h>
 #include <libnftnl/object.h>
-#include <libnftnl/rule.h>
 #include <libnftnl/set.h>
 #include <libnftnl/table.h>
+#include <libnftnl/udata.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#define MSG_ROOM 65536	     /* no single message is larger: 16-bit lengths */
-#define BATCH_MAX (16U << 20) /* a whole gateway is about 1 MiB */
+/* A whole gateway is about 1 MiB; 16 MiB is a bug. */
+#define BATCH_MAX (16U << 20)
+/* Room for the answers of a group of questions (query.c). */
 #define RCVBUF (1 << 20)
-#define READ_TURNS 4096 /* acknowledgements read for one batch, at most */
+/* Octets of one element list message: well under the 16-bit attribute. */
+#define LIST_MAX 48000
+/* One element: two keys, data, a stateful expression, headers. */
+#define ELEM_ROOM 512
 
-struct rl_nft {
-	int fd;
-	uint32_t seq;
-	uint64_t batches;
-	size_t sndbuf;
-};
+/* ---- keys ---------------------------------------------------------------- */
 
-struct label {
-	uint32_t seq;
-	const char *what;
-};
-
-struct rl_batch {
-	struct rl_nft *n;
-	char *buf;
-	size_t len, cap;
-	struct label *label;
-	size_t nlabels, label_cap;
-	struct nlmsghdr *last; /* offset kept as a pointer only until growth */
-	size_t last_off;
-	int spoilt;
-};
-
-int rl_nft_open(struct rl_nft **ret, int fd, struct eg_err *err)
+static void key_put(struct rl_key *k, const void *v, size_t len, size_t room)
 {
-	struct rl_nft *n = calloc(1, sizeof(*n));
-	int one = 1, size = RCVBUF;
-
-	if (!n) {
-		eg_close_p(&fd);
-		return eg_err_set(err, -ENOMEM, "out of memory");
+	if (k->len + room > sizeof(k->b)) {
+		k->len = UINT8_MAX; /* refused when the element is built */
+		return;
 	}
-	n->fd = fd;
-	/* Words of the kernel beside its number; older ones have fewer. */
+	memset(k->b + k->len, 0, room);
+	memcpy(k->b + k->len, v, len);
+	k->len = (uint8_t)(k->len + room);
+}
+
+void rl_key_host(struct rl_key *k, uint32_t v)
+{
+	key_put(k, &v, sizeof(v), sizeof(v));
+}
+
+void rl_key_addr(struct rl_key *k, uint32_t addr)
+{
+	uint32_t be = htonl(addr);
+
+	key_put(k, &be, sizeof(be), sizeof(be));
+}
+
+void rl_key_u8(struct rl_key *k, uint8_t v)
+{
+	key_put(k, &v, 1, 4);
+}
+
+void rl_key_port(struct rl_key *k, uint16_t v)
+{
+	uint16_t be = htons(v);
+
+	key_put(k, &be, sizeof(be), 4);
+}
+
+void rl_key_mac(struct rl_key *k, const uint8_t mac[EG_MAC_LEN])
+{
+	key_put(k, mac, EG_MAC_LEN, 8);
+}
+
+void rl_key_name(struct rl_key *k, const char *ifname)
+{
+	key_put(k, ifname, strnlen(ifname, 15), 16);
+}
+
+/* ---- socket -------------------------------------------------------------- */
+
+int rl_buffer(int fd, int force, int plain, int size)
+{
+	/* FORCE needs CAP_NET_ADMIN; without it sysctl limits apply. */
+	if (!setsockopt(fd, SOL_SOCKET, force, &size, sizeof(size)))
+		return 0;
+	return setsockopt(fd, SOL_SOCKET, plain, &size, sizeof(size));
+}
+
+size_t rl_send_room(int fd)
+{
+	int size = 0;
+	socklen_t len = sizeof(size);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &len) || size < 64)
+		return 0;
+	return (size_t)size - 32; /* netlink_sendmsg() keeps 32 */
+}
+
+int rl_nl_open(struct rl_nl **ret, int fd, bool own, uint8_t family,
+	       const char *table, struct eg_err *err)
+{
+	int one = 1;
+	struct rl_nl *nl = calloc(1, sizeof(*nl));
+
+	if (nl)
+		nl->rbuf = malloc(RL_RBUF);
+	if (!nl || !nl->rbuf) {
+		free(nl);
+		if (own)
+			eg_close_p(&fd);
+		return eg_err_set(err, -ENOMEM,
+				  "out of memory for an nfnetlink socket");
+	}
+	nl->fd = fd;
+	nl->own = own;
+	nl->family = family;
+	nl->table = table;
+	nl->sndbuf = rl_send_room(fd);
+	/* Best effort: without them errors only say less. */
+	(void)setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &one, sizeof(one));
 	(void)setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &one, sizeof(one));
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size,
-				 sizeof(size));
-	*ret = n;
+	(void)rl_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RCVBUF);
+	if (!nl->sndbuf) {
+		rl_nl_close(nl);
+		return eg_err_set(err, -EBADF,
+				  "descriptor %d is not a usable netlink socket",
+				  fd);
+	}
+	*ret = nl;
 	return 0;
 }
 
-void rl_nft_detach(struct rl_nft *n)
+void rl_nl_close(struct rl_nl *nl)
 {
-	free(n);
-}
-
-void rl_nft_close(struct rl_nft *n)
-{
-	if (!n)
+	if (!nl)
 		return;
-	eg_close_p(&n->fd);
-	free(n);
+	if (nl->own)
+		eg_close_p(&nl->fd);
+	free(nl->buf);
+	free(nl->rbuf);
+	free(nl);
 }
 
-uint64_t rl_nft_batches(const struct rl_nft *n)
+uint8_t rl_nl_family(const struct rl_nl *nl)
 {
-	return n->batches;
+	return nl->family;
 }
 
-/* ---- building ------------------------------------------------------------------ */
-
-void rl_batch_spoil(struct rl_batch *b, int error)
+const char *rl_nl_table(const struct rl_nl *nl)
 {
-	if (!b->spoilt)
-		b->spoilt = error;
+	return nl->table;
 }
 
-/* Room for one more message; NULL spoils. */
-static char *batch_room(struct rl_batch *b)
-{
-	size_t cap = b->cap ? b->cap : (size_t)2 * MSG_ROOM;
-	char *p;
+/* ---- putting a batch together -------------------------------------------- */
 
-	while (cap < b->len + 2 * (size_t)MSG_ROOM)
+void rl_fail(struct rl_nl *nl, int error)
+{
+	if (!nl->error)
+		nl->error = error;
+}
+
+bool rl_room(struct rl_nl *nl, size_t need)
+{
+	size_t cap = nl->cap ? nl->cap : RL_ROOM;
+	uint8_t *p;
+
+	if (nl->error)
+		return false;
+	while (cap < nl->len + need)
 		cap *= 2;
 	if (cap > BATCH_MAX) {
-		rl_batch_spoil(b, -E2BIG);
-		return NULL;
+		rl_fail(nl, -EMSGSIZE);
+		return false;
 	}
-	if (cap != b->cap) {
-		p = realloc(b->buf, cap);
-		if (!p) {
-			rl_batch_spoil(b, -ENOMEM);
-			return NULL;
-		}
-		b->buf = p;
-		b->cap = cap;
+	if (cap == nl->cap)
+		return true;
+	p = realloc(nl->buf, cap);
+	if (!p) {
+		rl_fail(nl, -ENOMEM);
+		return false;
 	}
-	return b->buf + b->len;
+	memset(p + nl->cap, 0, cap - nl->cap);
+	nl->buf = p;
+	nl->cap = cap;
+	return true;
 }
 
-static void batch_mark(struct rl_batch *b, int begin)
+void rl_close_list(struct rl_nl *nl)
 {
-	char *at = batch_room(b);
-	struct nlmsghdr *h;
+	struct nlmsghdr *nlh;
+	struct nlattr *nest;
 
-	if (!at)
+	if (!nl->list)
 		return;
-	h = begin ? nftnl_batch_begin(at, ++b->n->seq)
-		  : nftnl_batch_end(at, ++b->n->seq);
-	b->len += NLMSG_ALIGN(h->nlmsg_len);
+	nlh = (struct nlmsghdr *)(nl->buf + nl->list);
+	nest = (struct nlattr *)(nl->buf + nl->nest);
+	nl->list = 0;
+	mnl_attr_nest_end(nlh, nest);
+	nl->last_msg = nl->len;
+	nl->len += mnl_nlmsg_size(mnl_nlmsg_get_payload_len(nlh));
 }
 
-struct rl_batch *rl_batch_new(struct rl_nft *n)
+/* A header for the next message; the caller adds and calls rl_msg_end(). */
+struct nlmsghdr *rl_msg(struct rl_nl *nl, uint16_t type, uint16_t flags)
 {
-	struct rl_batch *b = calloc(1, sizeof(*b));
-
-	if (!b)
+	rl_close_list(nl);
+	if (!rl_room(nl, RL_ROOM))
 		return NULL;
-	b->n = n;
-	batch_mark(b, 1);
-	return b;
+	return nftnl_nlmsg_build_hdr((char *)nl->buf + nl->len, type,
+				     nl->family, flags, ++nl->seq);
 }
 
-void rl_batch_free(struct rl_batch *b)
+void rl_msg_end(struct rl_nl *nl, struct nlmsghdr *nlh)
 {
-	if (!b)
+	nl->last_msg = nl->len;
+	nl->len += mnl_nlmsg_size(mnl_nlmsg_get_payload_len(nlh));
+}
+
+void rl_begin(struct rl_nl *nl)
+{
+	nl->len = 0;
+	nl->error = 0;
+	nl->list = 0;
+	if (!rl_room(nl, RL_ROOM))
 		return;
-	free(b->buf);
-	free(b->label);
-	free(b);
+	nl->first = ++nl->seq;
+	nftnl_batch_begin((char *)nl->buf, nl->seq);
+	rl_msg_end(nl, (struct nlmsghdr *)nl->buf);
 }
 
-/* Begin a message; NULL when the batch is spoilt. */
-static struct nlmsghdr *msg_begin(struct rl_batch *b, uint16_t type,
-				  uint16_t family, uint16_t flags,
-				  const char *what)
+void rl_table(struct rl_nl *nl, const char *comment)
 {
-	char *at = b->spoilt ? NULL : batch_room(b);
-
-	if (!at)
-		return NULL;
-	if (b->nlabels == b->label_cap) {
-		size_t cap = b->label_cap ? 2 * b->label_cap : 16;
-		struct label *l = realloc(b->label, cap * sizeof(*l));
-
-		if (!l) {
-			rl_batch_spoil(b, -ENOMEM);
-			return NULL;
-		}
-		b->label = l;
-		b->label_cap = cap;
-	}
-	b->label[b->nlabels++] = (struct label){ ++b->n->seq, what };
-	return nftnl_nlmsg_build_hdr(at, type, family, flags, b->n->seq);
-}
-
-static void msg_end(struct rl_batch *b, struct nlmsghdr *h)
-{
-	/*
-	 * libnftnl puts attributes without a bound; the room behind every
-	 * message is one whole message, and a longer one spoils the batch.
-	 */
-	if (h->nlmsg_len > MSG_ROOM) {
-		rl_batch_spoil(b, -EMSGSIZE);
-		return;
-	}
-	b->last_off = b->len;
-	b->len += NLMSG_ALIGN(h->nlmsg_len);
-}
-
-static void table_msg(struct rl_batch *b, uint16_t type, uint16_t flags,
-		      uint16_t family, const char *table, const char *what)
-{
+	struct nftnl_udata_buf *ud = NULL;
 	struct nftnl_table *t = nftnl_table_alloc();
-	struct nlmsghdr *h;
+	struct nlmsghdr *nlh = rl_msg(nl, NFT_MSG_NEWTABLE, NLM_F_CREATE);
+	bool ok = t && !nftnl_table_set_str(t, NFTNL_TABLE_NAME, nl->table);
 
-	if (!t || nftnl_table_set_str(t, NFTNL_TABLE_NAME, table)) {
-		rl_batch_spoil(b, -ENOMEM);
-	} else {
-		h = msg_begin(b, type, family, flags, what);
-		if (h) {
-			nftnl_table_nlmsg_build_payload(h, t);
-			msg_end(b, h);
-		}
+	if (ok && comment) {
+		ud = nftnl_udata_buf_alloc(256);
+		ok = ud &&
+		     nftnl_udata_put_strz(ud, NFTNL_UDATA_TABLE_COMMENT, comment) &&
+		     !nftnl_table_set_data(t, NFTNL_TABLE_USERDATA,
+					   nftnl_udata_buf_data(ud),
+					   nftnl_udata_buf_len(ud));
 	}
+	if (!ok)
+		rl_fail(nl, -ENOMEM);
+	if (ok && nlh) {
+		nftnl_table_nlmsg_build_payload(nlh, t);
+		rl_msg_end(nl, nlh);
+	}
+	if (ud)
+		nftnl_udata_buf_free(ud);
 	if (t)
 		nftnl_table_free(t);
 }
 
-void rl_batch_table(struct rl_batch *b, uint16_t family, const char *table,
-		    const char *what)
+/* Also when there is none: made and deleted in the same transaction. */
+void rl_table_gone(struct rl_nl *nl)
 {
-	table_msg(b, NFT_MSG_NEWTABLE, NLM_F_CREATE, family, table, what);
-}
+	struct nlmsghdr *nlh;
 
-void rl_batch_del_table(struct rl_batch *b, uint16_t family, const char *table,
-			const char *what)
-{
-	table_msg(b, NFT_MSG_DELTABLE, 0, family, table, what);
-}
-
-void rl_batch_chain(struct rl_batch *b, uint16_t family, struct nftnl_chain *c,
-		    const char *what)
-{
-	struct nlmsghdr *h;
-
-	if (!c) {
-		rl_batch_spoil(b, -ENOMEM);
+	rl_table(nl, NULL);
+	nlh = rl_msg(nl, NFT_MSG_DELTABLE, 0);
+	if (!nlh)
 		return;
-	}
-	h = msg_begin(b, NFT_MSG_NEWCHAIN, family, NLM_F_CREATE, what);
-	if (h) {
-		nftnl_chain_nlmsg_build_payload(h, c);
-		msg_end(b, h);
-	}
-	nftnl_chain_free(c);
+	mnl_attr_put_strz(nlh, NFTA_TABLE_NAME, nl->table);
+	rl_msg_end(nl, nlh);
 }
 
-void rl_batch_rule(struct rl_batch *b, uint16_t family, struct nftnl_rule *r,
-		   const char *what)
+/* nft keeps byte orders in user data; without them it prints a map's data
+ * or a plain key the wrong way round. 1: host, 2: network, 0: mixed. */
+static uint32_t byteorder(uint32_t type, bool concat)
 {
-	struct nlmsghdr *h;
-
-	if (!r) {
-		rl_batch_spoil(b, -ENOMEM);
-		return;
-	}
-	h = msg_begin(b, NFT_MSG_NEWRULE, family, NLM_F_CREATE | NLM_F_APPEND,
-		      what);
-	if (h) {
-		nftnl_rule_nlmsg_build_payload(h, r);
-		msg_end(b, h);
-	}
-	nftnl_rule_free(r);
-}
-
-void rl_batch_set(struct rl_batch *b, uint16_t family, struct nftnl_set *s,
-		  const char *what)
-{
-	struct nlmsghdr *h;
-
-	if (!s) {
-		rl_batch_spoil(b, -ENOMEM);
-		return;
-	}
-	h = msg_begin(b, NFT_MSG_NEWSET, family, NLM_F_CREATE, what);
-	if (h) {
-		nftnl_set_nlmsg_build_payload(h, s);
-		msg_end(b, h);
-	}
-	nftnl_set_free(s);
-}
-
-/*
- * An element list is one nested attribute of at most 64 KiB: the iterator
- * fills a message, the next one goes on where it stopped.
- */
-static void elems_msg(struct rl_batch *b, uint16_t type, uint16_t flags,
-		      uint16_t family, struct nftnl_set *s, const char *what)
-{
-	struct nftnl_set_elems_iter *it;
-	struct nlmsghdr *h;
-	int more = 1;
-
-	it = s ? nftnl_set_elems_iter_create(s) : NULL;
-	if (!it)
-		rl_batch_spoil(b, -ENOMEM);
-	while (it && more && !b->spoilt) {
-		h = msg_begin(b, type, family, flags, what);
-		if (!h)
-			break;
-		more = nftnl_set_elems_nlmsg_build_payload_iter(h, it) > 0;
-		msg_end(b, h);
-	}
-	if (it)
-		nftnl_set_elems_iter_destroy(it);
-	if (s)
-		nftnl_set_free(s);
-}
-
-void rl_batch_elems(struct rl_batch *b, uint16_t family, struct nftnl_set *s,
-		    const char *what)
-{
-	elems_msg(b, NFT_MSG_NEWSETELEM, NLM_F_CREATE, family, s, what);
-}
-
-void rl_batch_del_elems(struct rl_batch *b, uint16_t family,
-			struct nftnl_set *s, const char *what)
-{
-	elems_msg(b, NFT_MSG_DELSETELEM, 0, family, s, what);
-}
-
-void rl_batch_flush(struct rl_batch *b, uint16_t family, const char *table,
-		    const char *set, const char *what)
-{
-	struct nftnl_set *s = nftnl_set_alloc();
-	struct nlmsghdr *h;
-
-	if (!s || nftnl_set_set_str(s, NFTNL_SET_TABLE, table) ||
-	    nftnl_set_set_str(s, NFTNL_SET_NAME, set)) {
-		rl_batch_spoil(b, -ENOMEM);
-	} else {
-		/* DELSETELEM without elements takes all of them. */
-		h = msg_begin(b, NFT_MSG_DELSETELEM, family, 0, what);
-		if (h) {
-			nftnl_set_elems_nlmsg_build_payload(h, s);
-			msg_end(b, h);
-		}
-	}
-	if (s)
-		nftnl_set_free(s);
-}
-
-void rl_batch_obj(struct rl_batch *b, uint16_t family, struct nftnl_obj *o,
-		  const char *what)
-{
-	struct nlmsghdr *h;
-
-	if (!o) {
-		rl_batch_spoil(b, -ENOMEM);
-		return;
-	}
-	h = msg_begin(b, NFT_MSG_NEWOBJ, family, NLM_F_CREATE, what);
-	if (h) {
-		nftnl_obj_nlmsg_build_payload(h, o);
-		msg_end(b, h);
-	}
-	nftnl_obj_free(o);
-}
-
-/* ---- sending ---------------------------------------------------------------------- */
-
-/* The kernel copies a batch into one buffer: it must fit the send buffer. */
-static int sndbuf_fit(struct rl_nft *n, size_t len)
-{
-	int size = (int)(len + 4096) * 2;
-
-	if (len + 4096 <= n->sndbuf)
+	if (concat)
 		return 0;
-	if (setsockopt(n->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-		return -errno;
-	n->sndbuf = len + 4096;
-	return 0;
-}
-
-static int send_all(struct rl_nft *n, const void *buf, size_t len)
-{
-	struct sockaddr_nl sa = { .nl_family = AF_NETLINK };
-	int r = sndbuf_fit(n, len);
-	ssize_t k;
-
-	if (r)
-		return r;
-	do {
-		k = sendto(n->fd, buf, len, 0, (struct sockaddr *)&sa,
-			   sizeof(sa));
-	} while (k < 0 && errno == EINTR);
-	if (k < 0)
-		return -errno;
-	return (size_t)k == len ? 0 : -EIO;
-}
-
-/* The kernel's words in an error, NULL when it had none. */
-static const char *ext_ack_text(const struct nlmsghdr *h)
-{
-	const struct nlmsgerr *e = mnl_nlmsg_get_payload(h);
-	size_t len = mnl_nlmsg_get_payload_len(h), off = sizeof(*e);
-	const char *base = (const char *)e;
-	const struct nlattr *a;
-
-	if (!(h->nlmsg_flags & NLM_F_ACK_TLVS))
-		return NULL;
-	if (!(h->nlmsg_flags & NLM_F_CAPPED))
-		off += e->msg.nlmsg_len - sizeof(e->msg);
-	off = NLMSG_ALIGN(off);
-	while (off + sizeof(*a) <= len) {
-		a = (const struct nlattr *)(const void *)(base + off);
-		if (a->nla_len < sizeof(*a) || a->nla_len > len - off)
-			return NULL;
-		if (mnl_attr_get_type(a) == NLMSGERR_ATTR_MSG &&
-		    mnl_attr_validate(a, MNL_TYPE_NUL_STRING) >= 0)
-			return mnl_attr_get_str(a);
-		off += NLMSG_ALIGN(a->nla_len);
+	switch (type) {
+	case RL_T_MARK:
+	case RL_T_IFINDEX:
+	case RL_T_IFNAME:
+		return 1;
+	default:
+		return 2;
 	}
+}
+
+static bool set_userdata(struct nftnl_set *s, const struct rl_set *set)
+{
+	struct nftnl_udata_buf *ud = nftnl_udata_buf_alloc(64);
+	bool ok;
+
+	ok = ud && nftnl_udata_put_u32(ud, NFTNL_UDATA_SET_KEYBYTEORDER,
+				       byteorder(set->type, set->nfields > 0));
+	if (ok && (set->flags & NFT_SET_MAP))
+		ok = nftnl_udata_put_u32(ud, NFTNL_UDATA_SET_DATABYTEORDER,
+					 byteorder(set->data_type, false));
+	if (ok)
+		ok = !nftnl_set_set_data(s, NFTNL_SET_USERDATA,
+					 nftnl_udata_buf_data(ud),
+					 nftnl_udata_buf_len(ud));
+	if (ud)
+		nftnl_udata_buf_free(ud);
+	return ok;
+}
+
+/* nftnl_set_set_u32() hides a failed allocation; this does not. */
+static bool set_u32(struct nftnl_set *s, uint16_t attr, uint32_t v)
+{
+	return !nftnl_set_set_data(s, attr, &v, sizeof(v));
+}
+
+static bool set_u64(struct nftnl_set *s, uint16_t attr, uint64_t v)
+{
+	return !nftnl_set_set_data(s, attr, &v, sizeof(v));
+}
+
+static bool set_fill(struct nftnl_set *s, struct rl_nl *nl,
+		     const struct rl_set *set)
+{
+	uint32_t flags = set->flags | (set->nfields ? NFT_SET_CONCAT : 0);
+	bool ok = !nftnl_set_set_str(s, NFTNL_SET_TABLE, nl->table) &&
+		  !nftnl_set_set_str(s, NFTNL_SET_NAME, set->name) &&
+		  set_u32(s, NFTNL_SET_FLAGS, flags) &&
+		  set_u32(s, NFTNL_SET_KEY_TYPE, set->type) &&
+		  set_u32(s, NFTNL_SET_KEY_LEN, set->len) &&
+		  set_u32(s, NFTNL_SET_ID, nl->seq) && set_userdata(s, set);
+
+	if (set->flags & NFT_SET_MAP)
+		ok = ok && set_u32(s, NFTNL_SET_DATA_TYPE, set->data_type) &&
+		     set_u32(s, NFTNL_SET_DATA_LEN, set->data_len);
+	if (set->size)
+		ok = ok && set_u32(s, NFTNL_SET_DESC_SIZE, set->size);
+	if (set->timeout_s)
+		ok = ok &&
+		     set_u64(s, NFTNL_SET_TIMEOUT, 1000ULL * set->timeout_s);
+	if (set->gc_s)
+		ok = ok && set_u32(s, NFTNL_SET_GC_INTERVAL, 1000 * set->gc_s);
+	if (set->nfields)
+		ok = ok && !nftnl_set_set_data(s, NFTNL_SET_DESC_CONCAT,
+					       set->field, set->nfields);
+	return ok;
+}
+
+void rl_set(struct rl_nl *nl, const struct rl_set *set)
+{
+	struct nlmsghdr *nlh = rl_msg(nl, NFT_MSG_NEWSET, NLM_F_CREATE);
+	struct nftnl_set *s = nftnl_set_alloc();
+
+	if (!s || !set_fill(s, nl, set)) {
+		rl_fail(nl, -ENOMEM);
+	} else if (nlh) {
+		nftnl_set_nlmsg_build_payload(nlh, s);
+		rl_msg_end(nl, nlh);
+	}
+	if (s)
+		nftnl_set_free(s);
+}
+
+static bool chain_fill(struct nftnl_chain *c, struct rl_nl *nl,
+		       const struct rl_chain *chain)
+{
+	uint32_t policy = chain->drop ? NF_DROP : NF_ACCEPT;
+
+	if (nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, nl->table) ||
+	    nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, chain->name))
+		return false;
+	if (!chain->type)
+		return true;
+	return !nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, chain->type) &&
+	       !nftnl_chain_set_data(c, NFTNL_CHAIN_HOOKNUM, &chain->hook,
+				     sizeof(chain->hook)) &&
+	       !nftnl_chain_set_data(c, NFTNL_CHAIN_PRIO, &chain->prio,
+				     sizeof(chain->prio)) &&
+	       !nftnl_chain_set_data(c, NFTNL_CHAIN_POLICY, &policy,
+				     sizeof(policy));
+}
+
+void rl_chain(struct rl_nl *nl, const struct rl_chain *chain)
+{
+	struct nlmsghdr *nlh = rl_msg(nl, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+	struct nftnl_chain *c = nftnl_chain_alloc();
+
+	if (!c || !chain_fill(c, nl, chain)) {
+		rl_fail(nl, -ENOMEM);
+	} else if (nlh) {
+		nftnl_chain_nlmsg_build_payload(nlh, c);
+		rl_msg_end(nl, nlh);
+	}
+	if (c)
+		nftnl_chain_free(c);
+}
+
+void rl_counter(struct rl_nl *nl, const char *name)
+{
+	struct nlmsghdr *nlh = rl_msg(nl, NFT_MSG_NEWOBJ, NLM_F_CREATE);
+	struct nlattr *nest;
+
+	if (!nlh)
+		return;
+	mnl_attr_put_strz(nlh, NFTA_OBJ_TABLE, nl->table);
+	mnl_attr_put_strz(nlh, NFTA_OBJ_NAME, name);
+	mnl_attr_put_u32(nlh, NFTA_OBJ_TYPE, htonl(NFT_OBJECT_COUNTER));
+	nest = mnl_attr_nest_start(nlh, NFTA_OBJ_DATA);
+	mnl_attr_nest_end(nlh, nest);
+	rl_msg_end(nl, nlh);
+}
+
+/* ---- elements ------------------------------------------------------------ */
+
+static bool expr_u64(struct nftnl_expr *e, uint16_t attr, uint64_t v)
+{
+	return !nftnl_expr_set(e, attr, &v, sizeof(v));
+}
+
+static bool expr_u32(struct nftnl_expr *e, uint16_t attr, uint32_t v)
+{
+	return !nftnl_expr_set(e, attr, &v, sizeof(v));
+}
+
+static bool fill_limit(struct nftnl_expr *e, const struct rl_stateful *s)
+{
+	return expr_u64(e, NFTNL_EXPR_LIMIT_RATE, s->rate) &&
+	       expr_u64(e, NFTNL_EXPR_LIMIT_UNIT, s->unit ? s->unit : 1) &&
+	       expr_u32(e, NFTNL_EXPR_LIMIT_BURST, s->burst) &&
+	       expr_u32(e, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS) &&
+	       expr_u32(e, NFTNL_EXPR_LIMIT_FLAGS, s->over ? NFT_LIMIT_F_INV : 0);
+}
+
+static bool fill_flows(struct nftnl_expr *e, const struct rl_stateful *s)
+{
+	return expr_u32(e, NFTNL_EXPR_CONNLIMIT_COUNT, s->burst) &&
+	       expr_u32(e, NFTNL_EXPR_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+}
+
+/* NULL when it cannot be made whole. */
+struct nftnl_expr *rl_stateful_expr(const struct rl_stateful *s)
+{
+	static const char *const name[] = {
+		[RL_STATE_COUNTER] = "counter",
+		[RL_STATE_LIMIT] = "limit",
+		[RL_STATE_FLOWS] = "connlimit",
+	};
+	struct nftnl_expr *e;
+	bool ok = false;
+
+	if (s->kind == RL_STATE_NONE)
+		return NULL;
+	e = nftnl_expr_alloc(name[s->kind]);
+	if (!e)
+		return NULL;
+	switch (s->kind) {
+	case RL_STATE_NONE:
+		break;
+	case RL_STATE_COUNTER:
+		ok = true;
+		break;
+	case RL_STATE_LIMIT:
+		ok = fill_limit(e, s);
+		break;
+	case RL_STATE_FLOWS:
+		ok = fill_flows(e, s);
+		break;
+	}
+	if (ok)
+		return e;
+	nftnl_expr_free(e);
 	return NULL;
 }
 
-static const char *label_of(const struct rl_batch *b, uint32_t seq)
+void rl_put_key(struct nlmsghdr *nlh, uint16_t type, const struct rl_key *k)
 {
-	for (size_t i = 0; i < b->nlabels; i++)
-		if (b->label[i].seq == seq)
-			return b->label[i].what;
-	return "the batch";
+	struct nlattr *nest = mnl_attr_nest_start(nlh, type);
+
+	mnl_attr_put(nlh, NFTA_DATA_VALUE, k->len, k->b);
+	mnl_attr_nest_end(nlh, nest);
 }
 
-struct acks {
-	const struct rl_batch *b;
-	int error;
-	bool acked;
-	struct eg_err *err;
-};
-
-static void ack_one(struct acks *a, const struct nlmsghdr *h, uint32_t last)
+static void put_data(struct nlmsghdr *nlh, const struct rl_elem *e)
 {
-	const struct nlmsgerr *e = mnl_nlmsg_get_payload(h);
-	const char *text;
+	struct nlattr *data = mnl_attr_nest_start(nlh, NFTA_SET_ELEM_DATA);
 
-	if (h->nlmsg_type != NLMSG_ERROR ||
-	    mnl_nlmsg_get_payload_len(h) < sizeof(*e))
+	if (e->chain) {
+		struct nlattr *v = mnl_attr_nest_start(nlh, NFTA_DATA_VERDICT);
+
+		mnl_attr_put_u32(nlh, NFTA_VERDICT_CODE,
+				 htonl((uint32_t)NFT_GOTO));
+		mnl_attr_put_strz(nlh, NFTA_VERDICT_CHAIN, e->chain);
+		mnl_attr_nest_end(nlh, v);
+	} else {
+		mnl_attr_put_u32(nlh, NFTA_DATA_VALUE, e->data);
+	}
+	mnl_attr_nest_end(nlh, data);
+}
+
+static void put_state(struct rl_nl *nl, struct nlmsghdr *nlh,
+		      const struct rl_stateful *s)
+{
+	struct nftnl_expr *x = rl_stateful_expr(s);
+	struct nlattr *nest;
+
+	if (!x) {
+		rl_fail(nl, -ENOMEM);
 		return;
-	if (!e->error) {
-		if (h->nlmsg_seq == last)
-			a->acked = true;
+	}
+	nest = mnl_attr_nest_start(nlh, NFTA_SET_ELEM_EXPR);
+	nftnl_expr_build_payload(nlh, x);
+	mnl_attr_nest_end(nlh, nest);
+	nftnl_expr_free(x);
+}
+
+/* The list under construction fits @set and type, or a new one. */
+static struct nlmsghdr *list_open(struct rl_nl *nl, uint16_t type, const char *set)
+{
+	struct nlmsghdr *nlh;
+
+	if (nl->list) {
+		nlh = (struct nlmsghdr *)(nl->buf + nl->list);
+		if (nl->list_type != type || strcmp(nl->list_set, set) ||
+		    nlh->nlmsg_len > LIST_MAX)
+			rl_close_list(nl);
+	}
+	if (!nl->list) {
+		nlh = rl_msg(nl, type,
+			     type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0);
+		if (!nlh)
+			return NULL;
+		mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_TABLE, nl->table);
+		mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_SET, set);
+		nl->list = nl->len;
+		nl->list_type = type;
+		(void)snprintf(nl->list_set, sizeof(nl->list_set), "%s", set);
+		nl->nest = (size_t)((uint8_t *)mnl_attr_nest_start(
+					    nlh, NFTA_SET_ELEM_LIST_ELEMENTS) -
+				    nl->buf);
+	}
+	/* the list grows beyond nl->len: make room behind what it holds */
+	nlh = (struct nlmsghdr *)(nl->buf + nl->list);
+	if (!rl_room(nl, nlh->nlmsg_len + ELEM_ROOM))
+		return NULL;
+	return (struct nlmsghdr *)(nl->buf + nl->list);
+}
+
+static void put_elem(struct rl_nl *nl, struct nlmsghdr *nlh,
+		     const struct rl_elem *e)
+{
+	struct nlattr *nest = mnl_attr_nest_start(nlh, NFTA_LIST_ELEM);
+	uint32_t flags = e->interval_end ? NFT_SET_ELEM_INTERVAL_END : 0;
+
+	if (flags)
+		mnl_attr_put_u32(nlh, NFTA_SET_ELEM_FLAGS, htonl(flags));
+	rl_put_key(nlh, NFTA_SET_ELEM_KEY, &e->key);
+	if (e->end.len)
+		rl_put_key(nlh, NFTA_SET_ELEM_KEY_END, &e->end);
+	if (e->timeout_ms)
+		mnl_attr_put_u64(nlh, NFTA_SET_ELEM_TIMEOUT,
+				 htobe64(e->timeout_ms));
+	if (e->has_data || e->chain)
+		put_data(nlh, e);
+	if (e->state.kind != RL_STATE_NONE)
+		put_state(nl, nlh, &e->state);
+	mnl_attr_nest_end(nlh, nest);
+}
+
+static void elem(struct rl_nl *nl, uint16_t type, const char *set,
+		 const struct rl_elem *e)
+{
+	struct nlmsghdr *nlh;
+
+	if (e->key.len > sizeof(e->key.b) || e->end.len > sizeof(e->end.b) ||
+	    !e->key.len) {
+		rl_fail(nl, -EOVERFLOW);
 		return;
 	}
-	if (a->error)
-		return; /* the first one is the cause */
-	a->error = e->error;
-	text = ext_ack_text(h);
-	(void)eg_err_set(a->err, e->error, "%s: %s%s%s",
-			 label_of(a->b, h->nlmsg_seq), strerror(-e->error),
-			 text ? ": " : "", text ? text : "");
+	nlh = list_open(nl, type, set);
+	if (nlh)
+		put_elem(nl, nlh, e);
 }
 
-/* Everything that is queued; the answer is complete already. */
-static int acks_read(struct rl_nft *n, struct acks *a, uint32_t last)
+void rl_add(struct rl_nl *nl, const char *set, const struct rl_elem *e)
 {
-	static _Alignas(struct nlmsghdr) char buf[65536];
-
-	for (int i = 0; i < READ_TURNS; i++) {
-		ssize_t k = recv(n->fd, buf, sizeof(buf), MSG_DONTWAIT);
-		int len = (int)k;
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k < 0 && errno == ENOBUFS) {
-			/* Thousands of failures; what fitted says enough. */
-			if (!a->error)
-				a->error = -ENOBUFS;
-			continue;
-		}
-		if (k < 0)
-			return errno == EAGAIN ? 0 : -errno;
-		for (struct nlmsghdr *h = (struct nlmsghdr *)buf;
-		     mnl_nlmsg_ok(h, len); h = mnl_nlmsg_next(h, &len))
-			ack_one(a, h, last);
-	}
-	return -EOVERFLOW;
+	elem(nl, NFT_MSG_NEWSETELEM, set, e);
 }
 
-int rl_batch_commit(struct rl_batch *b, struct eg_err *err)
+void rl_del(struct rl_nl *nl, const char *set, const struct rl_elem *e)
 {
-	struct rl_nft *n;
-	struct nlmsghdr *h;
-	struct acks a = { .b = b, .err = err };
-	uint32_t last;
-	int r;
-
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory for a batch");
-	n = b->n;
-	if (!b->spoilt && !b->nlabels) {
-		rl_batch_free(b);
-		return 0;
-	}
-	if (!b->spoilt) {
-		h = (struct nlmsghdr *)(void *)(b->buf + b->last_off);
-		h->nlmsg_flags |= NLM_F_ACK;
-		last = h->nlmsg_seq;
-		batch_mark(b, 0);
-	}
-	if (b->spoilt) {
-		r = eg_err_sys(err, b->spoilt, "building a batch (%s)",
-			       b->nlabels ? b->label[b->nlabels - 1].what : "");
-		rl_batch_free(b);
-		return r;
-	}
-	r = send_all(n, b->buf, b->len);
-	if (r)
-		(void)eg_err_sys(err, r, "sending a batch of %zu bytes", b->len);
-	else
-		r = acks_read(n, &a, last);
-	if (!r)
-		r = a.error;
-	if (!r && !a.acked)
-		r = eg_err_set(err, -EPROTO,
-			       "the kernel did not acknowledge the batch");
-	if (!r)
-		n->batches++;
-	rl_batch_free(b);
-	return r;
+	elem(nl, NFT_MSG_DELSETELEM, set, e);
 }
 
-/* ---- asking --------------------------------------------------------------------------- */
-
-/* Read answers until the end of a dump, an error or silence. */
-static int answers_read(struct rl_nft *n, bool dump, bool *ret_again,
-			int (*cb)(const struct nlmsghdr *, void *), void *arg)
+/* Deleting with no element named empties the set (nf_tables_delsetelem). */
+void rl_flush(struct rl_nl *nl, const char *set)
 {
-	static _Alignas(struct nlmsghdr) char buf[65536];
-	int result = 0;
+	struct nlmsghdr *nlh = rl_msg(nl, NFT_MSG_DELSETELEM, 0);
 
-	for (int i = 0; i < READ_TURNS; i++) {
-		ssize_t k = recv(n->fd, buf, sizeof(buf), MSG_DONTWAIT);
-		int len = (int)k;
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k < 0)
-			return errno == EAGAIN ? result : -errno;
-		for (struct nlmsghdr *h = (struct nlmsghdr *)buf;
-		     mnl_nlmsg_ok(h, len); h = mnl_nlmsg_next(h, &len)) {
-			if (h->nlmsg_flags & NLM_F_DUMP_INTR)
-				*ret_again = true;
-			if (h->nlmsg_type == NLMSG_DONE)
-				return result;
-			if (h->nlmsg_type == NLMSG_ERROR) {
-				const struct nlmsgerr *e =
-					mnl_nlmsg_get_payload(h);
-
-				if (e->error && dump)
-					return e->error;
-				if (e->error && e->error != -ENOENT && !result)
-					result = e->error;
-				continue;
-			}
-			if (!result)
-				result = cb(h, arg);
-		}
-	}
-	return -EOVERFLOW;
-}
-
-int rl_nft_ask(struct rl_nft *n, struct nlmsghdr *nlh,
-	       int (*cb)(const struct nlmsghdr *nlh, void *arg),
-	       void (*restart)(void *arg), void *arg, struct eg_err *err)
-{
-	bool again = true;
-	int r = 0;
-
-	for (int i = 0; again && i < RL_DUMP_TRIES; i++) {
-		again = false;
-		if (restart)
-			restart(arg);
-		nlh->nlmsg_seq = ++n->seq;
-		r = send_all(n, nlh, nlh->nlmsg_len);
-		if (!r)
-			r = answers_read(n, true, &again, cb, arg);
-		if (r)
-			return eg_err_sys(err, r, "asking nf_tables");
-	}
-	if (again)
-		return eg_err_set(err, -EAGAIN,
-				  "the table changed during each of %d dumps",
-				  RL_DUMP_TRIES);
-	return 0;
-}
-
-int rl_nft_dump_set(struct rl_nft *n, uint16_t family, const char *table,
-		    const char *set,
-		    int (*cb)(const struct nlmsghdr *nlh, void *arg),
-		    void (*restart)(void *arg), void *arg, struct eg_err *err)
-{
-	char buf[1024];
-	struct nftnl_set *s = nftnl_set_alloc();
-	struct nlmsghdr *h;
-	int r;
-
-	if (!s || nftnl_set_set_str(s, NFTNL_SET_TABLE, table) ||
-	    nftnl_set_set_str(s, NFTNL_SET_NAME, set)) {
-		if (s)
-			nftnl_set_free(s);
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	}
-	h = nftnl_nlmsg_build_hdr(buf, NFT_MSG_GETSETELEM, family, NLM_F_DUMP,
-				  0);
-	nftnl_set_elems_nlmsg_build_payload(h, s);
-	nftnl_set_free(s);
-	r = rl_nft_ask(n, h, cb, restart, arg, err);
-	return r ? eg_err_wrap(err, "set %s", set) : 0;
-}
-
-int rl_nft_get_elems(struct rl_nft *n, uint16_t family, struct nftnl_set **s,
-		     size_t count,
-		     int (*cb)(const struct nlmsghdr *nlh, void *arg),
-		     void *arg, struct eg_err *err)
-{
-	EG_CLEANUP_FREE char *buf = malloc(count * 1024 + 1024);
-	size_t len = 0;
-	bool again = false;
-	int r;
-
-	if (!buf)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < count; i++) {
-		struct nlmsghdr *h =
-			nftnl_nlmsg_build_hdr(buf + len, NFT_MSG_GETSETELEM,
-					      family, 0, ++n->seq);
-
-		nftnl_set_elems_nlmsg_build_payload(h, s[i]);
-		len += NLMSG_ALIGN(h->nlmsg_len);
-	}
-	r = send_all(n, buf, len);
-	if (!r)
-		r = answers_read(n, false, &again, cb, arg);
-	return r ? eg_err_sys(err, r, "reading elements") : 0;
-}
-
-static int counter_msg(const struct nlmsghdr *h, void *arg)
-{
-	struct nftnl_obj *o = nftnl_obj_alloc();
-
-	if (!o)
-		return -ENOMEM;
-	if (!nftnl_obj_nlmsg_parse(h, o))
-		*(uint64_t *)arg = nftnl_obj_get_u64(o, NFTNL_OBJ_CTR_PKTS);
-	nftnl_obj_free(o);
-	return 0;
-}
-
-int rl_nft_counter(struct rl_nft *n, uint16_t family, const char *table,
-		   const char *name, uint64_t *ret, struct eg_err *err)
-{
-	char buf[512];
-	struct nftnl_obj *o = nftnl_obj_alloc();
-	struct nlmsghdr *h;
-	bool again = false;
-	int r;
-
-	if (!o)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	nftnl_obj_set_str(o, NFTNL_OBJ_TABLE, table);
-	nftnl_obj_set_str(o, NFTNL_OBJ_NAME, name);
-	nftnl_obj_set_u32(o, NFTNL_OBJ_TYPE, NFT_OBJECT_COUNTER);
-	h = nftnl_nlmsg_build_hdr(buf, NFT_MSG_GETOBJ, family, 0, ++n->seq);
-	nftnl_obj_nlmsg_build_payload(h, o);
-	nftnl_obj_free(o);
-	r = send_all(n, h, h->nlmsg_len);
-	if (!r)
-		r = answers_read(n, false, &again, counter_msg, ret);
-	return r ? eg_err_sys(err, r, "counter %s", name) : 0;
-}
-
-static int count_one(const struct nlmsghdr *h, void *arg)
-{
-	(void)h;
-	++*(int *)arg;
-	return 0;
-}
-
-int rl_nft_has_table(struct rl_nft *n, uint16_t family, const char *table,
-		     struct eg_err *err)
-{
-	char buf[512];
-	struct nftnl_table *t = nftnl_table_alloc();
-	struct nlmsghdr *h;
-	bool again = false;
-	int r, found = 0;
-
-	if (!t || nftnl_table_set_str(t, NFTNL_TABLE_NAME, table)) {
-		if (t)
-			nftnl_table_free(t);
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	}
-	h = nftnl_nlmsg_build_hdr(buf, NFT_MSG_GETTABLE, family, 0, ++n->seq);
-	nftnl_table_nlmsg_build_payload(h, t);
-	nftnl_table_free(t);
-	r = send_all(n, h, h->nlmsg_len);
-	if (!r)
-		r = answers_read(n, false, &again, count_one, &found);
-	return r ? eg_err_sys(err, r, "looking for table %s", table) : found;
-}
-
-int rl_nft_has_set(struct rl_nft *n, uint16_t family, const char *table,
-		   const char *set, struct eg_err *err)
-{
-	char buf[512];
-	struct nftnl_set *s = nftnl_set_alloc();
-	struct nlmsghdr *h;
-	bool again = false;
-	int r, found = 0;
-
-	if (!s || nftnl_set_set_str(s, NFTNL_SET_TABLE, table) ||
-	    nftnl_set_set_str(s, NFTNL_SET_NAME, set)) {
-		if (s)
-			nftnl_set_free(s);
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	}
-	h = nftnl_nlmsg_build_hdr(buf, NFT_MSG_GETSET, family, 0, ++n->seq);
-	nftnl_set_nlmsg_build_payload(h, s);
-	nftnl_set_free(s);
-	r = send_all(n, h, h->nlmsg_len);
-	if (!r)
-		r = answers_read(n, false, &again, count_one, &found);
-	return r ? eg_err_sys(err, r, "looking for set %s", set) : found;
+	if (!nlh)
+		return;
+	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_TABLE, nl->table);
+	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_SET, set);
+	rl_msg_end(nl, nlh);
 }

@@ -1,138 +1,92 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: what changes in a gateway: leases and pins (see kernel.h)
+ * egressd: what comes and goes in a gateway's table (see kernel.h, gw.h)
  *
- * The shadow. For every slot main keeps what it has put into the kernel: the
- * lease, the boxes of its policy, the pins with the name that led there and
- * the time they end. It is there because a failing batch costs a thousand
- * good ones and because a full or missing element must be known before it is
- * asked for; the kernel's element timeouts and ours run from the same moment,
- * and the form of a refresh is one that succeeds whether the element is still
- * there or has just gone.
+ * The set elements of a lease on link L with epoch mark E = epoch << 8:
  *
- * Refreshing a pin: from kernel 6.12 on adding an element again moves its
- * timeout; before, that is accepted and does nothing, so there the batch is
- * add, delete, add (the first add makes the delete of an element that has
- * just expired succeed). Which it is, is tried once at start.
+ *   lease      L : E          unleased without it
+ *   live       L . E          its flows live while it is there
+ *   tx, rx     L . E|0xff, L . E   traffic counters
+ *   lograte    L . E          its own log rate
+ *   quiet, report, newflows, flows   L, as the lease says
+ *   xNNN       the policy's addresses;  pNNN  its pins, each with a timeout
+ *
+ * Packets add, under L . E|reason: denied, suppressed, sent; under L . E:
+ * share, seen; under L: icmprate, dnsrate.
+ *
+ * Takeover reads back what a former main left; nothing in the kernel depends
+ * on this process or its socket being there.
  */
 #include "netpool/base/loop.h"
-#include "netpool/base/plan.h"
-#include "netpool/base/reason.h"
 #include "netpool/base/util.h"
-#include "rules/compile.h"
-#include "rules/expr.h"
 #include "rules/gw.h"
-#include "rules/kernel.h"
 
-#include <arpa/inet.h>
+#include <netinet/in.h> /* before linux/netfilter.h */
+
 #include <errno.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
-#define IP RL_FAMILY_IP
-#define T EG_TABLE
-#define PINS_MAX 4096 /* of one slot; dns.md's figure, counted here */
-#define PIN_CALL 64   /* elements of one call: 16 addresses x 4 ports */
+#define PIN_BATCH 64	     /* elements one rl_gw_pin() may make (kernel.h) */
+#define PIN_LIFE_MAX 604800U /* a week; leases end after a day at most */
+/* An element of `seen` that is about to expire cannot be deleted safely. */
+#define SEEN_LEFT_MS 2000
+#define WHAT 80
 
-struct pin {
-	uint32_t addr;
-	uint16_t port; /* icmp: type */
-	uint8_t proto;
-	uint16_t name; /* index + 1 in the slot's names, 0: unknown */
-	int64_t end_ns; /* BOOTTIME */
-};
-
-struct slot {
-	uint64_t generation; /* 0: not leased */
-	bool quiet;
-	struct pin *pin;
-	uint32_t npins, cap;
-	struct eg_name *name;
-	uint16_t nnames, name_cap;
-};
-
-struct rl_gw {
-	const struct eg_conf *conf;
-	struct rl_nft *nft;
-	uint32_t gw, first, n;
-	bool refresh_moves; /* adding again moves the timeout */
-	struct slot *slot;
-};
-
-struct pin_key {
-	uint32_t addr;
-	uint8_t proto[4];
-	uint8_t port[4];
-};
-
-struct link_key {
-	uint32_t ifindex, mark;
-};
-
-static struct pin_key pin_key(uint32_t addr, uint8_t proto, uint16_t port)
+static int64_t boot_ms(void)
 {
-	struct pin_key k = { .addr = htonl(addr), .proto = { proto } };
-	uint16_t be = htons(port);
-
-	if (proto == IPPROTO_ICMP)
-		k.port[0] = (uint8_t)port; /* the type octet, as loaded */
-	else
-		memcpy(k.port, &be, sizeof(be));
-	return k;
+	return eg_boot_ns() / 1000000;
 }
 
-static struct slot *slot_of(struct rl_gw *gw, uint32_t slot)
+static int64_t wall_s(void)
 {
-	return slot - gw->first < gw->n ? &gw->slot[slot - gw->first] : NULL;
+	return eg_wall_ns() / EG_NSEC_PER_SEC;
 }
 
-static uint32_t ifindex_of(const struct rl_gw *gw, uint32_t slot)
+static uint32_t epoch_mark(uint64_t generation)
 {
-	return EG_IFINDEX_SLOT + (slot - gw->first);
+	return eg_epoch(generation) << EG_EPOCH_SHIFT;
 }
 
-static struct link_key link_key(const struct rl_gw *gw, uint32_t slot,
-				uint64_t generation, uint32_t low)
-{
-	return (struct link_key){ ifindex_of(gw, slot),
-				  eg_epoch(generation) << EG_EPOCH_SHIFT |
-					  low };
-}
-
-/* ---- open and install ------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------- */
 
 int rl_gw_open(struct rl_gw **ret, const struct eg_conf *conf, uint32_t gateway,
 	       int fd, struct eg_err *err)
 {
 	struct rl_gw *gw = calloc(1, sizeof(*gw));
-	int r;
+	int rc;
 
 	if (!gw) {
 		eg_close_p(&fd);
-		return eg_err_set(err, -ENOMEM, "out of memory");
+		return eg_err_set(err, -ENOMEM, "out of memory for gateway %u",
+				  gateway);
 	}
 	gw->conf = conf;
-	gw->gw = gateway;
+	gw->gateway = gateway;
 	gw->first = eg_plan_first(conf, gateway);
-	gw->n = eg_plan_count(conf, gateway);
-	gw->slot = calloc(gw->n, sizeof(*gw->slot));
-	r = rl_nft_open(&gw->nft, fd, err);
-	if (!r && !gw->slot)
-		r = eg_err_set(err, -ENOMEM, "out of memory");
-	if (r) {
+	gw->count = eg_plan_count(conf, gateway);
+	rc = rl_nl_open(&gw->nl, fd, true, NFPROTO_IPV4, EG_TABLE, err);
+	if (rc) {
 		rl_gw_close(gw);
-		return r;
+		return rc;
+	}
+	gw->slot = calloc(gw->count, sizeof(*gw->slot));
+	rc = gw->slot ? rl_space_init(&gw->space, conf, NULL, 0) : -ENOMEM;
+	if (rc) {
+		rl_gw_close(gw);
+		return eg_err_set(err, rc, "out of memory for gateway %u",
+				  gateway);
 	}
 	*ret = gw;
 	return 0;
 }
 
-static void slot_forget(struct slot *s)
+static void slot_forget(struct rl_slot *s)
 {
-	free(s->pin);
-	free(s->name);
+	free(s->box);
+	rl_pins_clear(&s->pins);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -140,910 +94,1040 @@ void rl_gw_close(struct rl_gw *gw)
 {
 	if (!gw)
 		return;
-	for (uint32_t i = 0; gw->slot && i < gw->n; i++)
+	for (uint32_t i = 0; gw->slot && i < gw->count; i++)
 		slot_forget(&gw->slot[i]);
 	free(gw->slot);
-	rl_nft_close(gw->nft);
+	rl_space_free(&gw->space);
+	rl_nl_close(gw->nl);
 	free(gw);
 }
 
-static int probe_found(const struct rl_elem_info *e, void *arg)
+static int slot_of(struct rl_gw *gw, uint32_t slot, struct rl_slot **ret,
+		   struct eg_err *err)
 {
-	*(uint64_t *)arg = e->expires_ms;
+	if (slot < gw->first || slot - gw->first >= gw->count)
+		return eg_err_set(err, -EINVAL,
+				  "slot %u is not of gateway %u (%u to %u)",
+				  slot, gw->gateway, gw->first,
+				  gw->first + gw->count - 1);
+	*ret = &gw->slot[slot - gw->first];
 	return 0;
 }
 
-static int probe_msg(const struct nlmsghdr *h, void *arg)
+/* ---- the table ----------------------------------------------------------- */
+
+static void pin_key(struct rl_key *k, uint32_t addr, uint8_t proto, uint16_t port)
 {
-	return rl_elem_parse(h, probe_found, arg);
+	rl_key_addr(k, addr);
+	rl_key_u8(k, proto);
+	rl_key_port(k, port);
 }
 
-/* Does adding an element again move its timeout? Tried, not guessed. */
-static int refresh_probe(struct rl_gw *gw, struct eg_err *err)
+/*
+ * Does adding an element that is there refresh its timeout? Kernel 6.12 and
+ * later do; before, it is silently ignored. Asked of this very kernel with an
+ * element nobody can match (0.0.0.0, protocol 0), since distributions port
+ * such changes back.
+ */
+static int probe_refresh(struct rl_gw *gw, struct eg_err *err)
 {
-	static const uint64_t ms[] = { 60000, 600000 };
-	struct pin_key k = pin_key(0xc0000201, IPPROTO_TCP, 9);
-	uint64_t left = 0;
-	char name[RL_NAME];
-	int r = 0;
+	static const uint64_t life[] = {100000, 200000};
+	struct rl_ask ask = {.set = "p000"};
+	struct rl_elem e = {0};
+	struct rl_found f;
+	int rc = 0;
 
-	(void)rl_gw_name(name, 'p', 0);
-	for (int i = 0; !r && i < 2; i++) {
-		struct rl_batch *b = rl_batch_new(gw->nft);
-		struct nftnl_set *s = rl_elems(T, name);
-
-		if (!b || !rl_elem(s, &k, sizeof(k), ms[i]))
-			return eg_err_set(err, -ENOMEM, "out of memory");
-		rl_batch_elems(b, IP, s, "refresh probe");
-		r = rl_batch_commit(b, err);
+	pin_key(&e.key, 0, 0, 0);
+	ask.key = e.key;
+	for (size_t i = 0; !rc && i < EG_ARRAY_SIZE(life); i++) {
+		e.timeout_ms = life[i];
+		rl_begin(gw->nl);
+		rl_add(gw->nl, ask.set, &e);
+		rc = rl_commit(gw->nl, "probing set timeouts", err);
 	}
-	if (!r)
-		r = rl_nft_dump_set(gw->nft, IP, T, name, probe_msg, NULL,
-				    &left, err);
-	gw->refresh_moves = left > ms[0];
-	if (!r) {
-		struct rl_batch *b = rl_batch_new(gw->nft);
-
-		if (b)
-			rl_batch_flush(b, IP, T, name, "refresh probe");
-		r = rl_batch_commit(b, err);
-	}
-	return r;
+	if (!rc)
+		rc = rl_get(gw->nl, &ask, &f, 1, err);
+	if (rc)
+		return rc;
+	gw->refresh = f.present && f.left_ms > life[0];
+	rl_begin(gw->nl);
+	rl_del(gw->nl, ask.set, &e);
+	return rl_commit(gw->nl, "probing set timeouts", err);
 }
 
 int rl_gw_install(struct rl_gw *gw, struct eg_err *err)
 {
-	struct rl_batch *b = rl_batch_new(gw->nft);
-	int has = rl_nft_has_table(gw->nft, IP, T, err);
-	int r;
+	char what[WHAT];
+	int rc;
 
-	if (has < 0 || !b) {
-		rl_batch_free(b);
-		return has < 0 ? has : eg_err_set(err, -ENOMEM, "out of memory");
-	}
-	if (has)
-		rl_batch_del_table(b, IP, T, "former table");
-	rl_gw_build(b, gw->conf, gw->gw);
-	r = rl_batch_commit(b, err);
-	if (r)
-		return eg_err_wrap(err, "table of gateway %u", gw->gw);
-	return refresh_probe(gw, err);
+	(void)snprintf(what, sizeof(what), "installing the rules of gateway %u",
+		       gw->gateway);
+	rl_begin(gw->nl);
+	rl_gwtable_put(gw);
+	rc = rl_commit(gw->nl, what, err);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < gw->count; i++)
+		slot_forget(&gw->slot[i]);
+	return probe_refresh(gw, err);
 }
 
 int rl_gw_adopt(struct rl_gw *gw, struct eg_err *err)
 {
-	int has = rl_nft_has_table(gw->nft, IP, T, err);
+	char have[256], want[256];
+	int rc = rl_table_comment(gw->nl, have, sizeof(have), err);
 
-	if (has < 0)
-		return has;
-	if (!has)
-		return eg_err_set(err, -ENOENT, "there is no table");
-	has = rl_nft_has_set(gw->nft, IP, T, RL_TABLE_VERSION, err);
-	if (has < 0)
-		return has;
-	if (!has)
-		return eg_err_set(err, -EPROTO,
-				  "the table is of another version");
-	/* Old pins must not be touched to find out: the safe form then. */
-	gw->refresh_moves = false;
-	return 0;
+	if (rc)
+		return rc;
+	rl_gwtable_comment(gw, want, sizeof(want));
+	if (strcmp(have, want))
+		return eg_err_set(
+			err, -EPROTO,
+			"the rules of gateway %u are of another version or configuration (%.100s)",
+			gw->gateway, have);
+	rl_begin(gw->nl);
+	rl_gwtable_denied(gw, true);
+	rc = rl_commit(gw->nl, "refreshing the always-denied addresses", err);
+	return rc ? rc : probe_refresh(gw, err);
 }
 
 int rl_gw_host(struct rl_gw *gw, const uint32_t *addr, size_t n,
 	       struct eg_err *err)
 {
-	struct rl_batch *b = rl_batch_new(gw->nft);
+	struct rl_space space;
+	int rc;
 
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	rl_batch_flush(b, IP, T, "host", "the host's addresses");
-	rl_host_elems(b, gw->conf, addr, n);
-	return rl_batch_commit(b, err);
+	if (n > RL_HOST_ADDRS)
+		return eg_err_set(
+			err, -E2BIG,
+			"the host has %zu addresses; at most %d are followed",
+			n, RL_HOST_ADDRS);
+	rc = rl_space_init(&space, gw->conf, addr, n);
+	if (!rc) {
+		rl_begin(gw->nl);
+		rl_flush(gw->nl, "host");
+		rl_ranges_put(gw->nl, "host", &space.host);
+		rc = rl_commit(gw->nl, "replacing the host's addresses", err);
+	} else {
+		eg_err_set(err, rc, "out of memory for the host's addresses");
+	}
+	if (rc) {
+		rl_space_free(&space);
+		return rc;
+	}
+	rl_space_free(&gw->space);
+	gw->space = space;
+	return 0;
 }
 
-/* ---- a lease ------------------------------------------------------------------------ */
-
-static void lease_elems(struct rl_batch *b, const struct rl_gw *gw,
-			const struct rl_lease *l)
+enum eg_reason rl_addr_denied(const struct eg_conf *conf, uint32_t addr)
 {
-	struct link_key k = link_key(gw, l->slot, l->generation, 0);
-	struct nftnl_set *lease = rl_elems(T, "lease");
-	struct nftnl_set *live = rl_elems(T, "live");
+	struct rl_space space;
+	enum eg_reason r = EG_REASON_RESERVED; /* no memory: closed */
 
-	if (!rl_elem_data(lease, &k.ifindex, 4, &k.mark, 4) ||
-	    !rl_elem(live, &k, sizeof(k), 0))
-		rl_batch_spoil(b, -ENOMEM);
-	rl_batch_elems(b, IP, lease, "lease element");
-	rl_batch_elems(b, IP, live, "live element");
-	if (l->drop) {
-		struct nftnl_set *q = rl_elems(T, "quiet");
+	if (!rl_space_init(&space, conf, NULL, 0))
+		r = rl_space_denied(&space, addr);
+	rl_space_free(&space);
+	return r;
+}
 
-		if (!rl_elem(q, &k.ifindex, 4, 0))
-			rl_batch_spoil(b, -ENOMEM);
-		rl_batch_elems(b, IP, q, "quiet element");
+/* ---- the elements of a lease --------------------------------------------- */
+
+/* Everything plain a lease can have; made, looked for and deleted alike. */
+enum part {
+	PART_LEASE,
+	PART_LIVE,
+	PART_TX,
+	PART_RX,
+	PART_LOGRATE,
+	PART_QUIET,
+	PART_REPORT,
+	PART_NEWFLOWS,
+	PART_FLOWS,
+	PARTS,
+};
+
+static const char *const part_set[PARTS] = {
+	[PART_LEASE] = "lease",	    [PART_LIVE] = "live",
+	[PART_TX] = "tx",	    [PART_RX] = "rx",
+	[PART_LOGRATE] = "lograte", [PART_QUIET] = "quiet",
+	[PART_REPORT] = "report",   [PART_NEWFLOWS] = "newflows",
+	[PART_FLOWS] = "flows",
+};
+
+static void part_key(struct rl_key *k, enum part p, uint32_t link, uint32_t mark)
+{
+	rl_key_host(k, link);
+	switch (p) {
+	case PART_LIVE:
+	case PART_RX:
+	case PART_LOGRATE:
+		rl_key_host(k, mark);
+		break;
+	case PART_TX:
+		rl_key_host(k, mark | EG_MARK_PASS);
+		break;
+	case PART_LEASE:
+	case PART_QUIET:
+	case PART_REPORT:
+	case PART_NEWFLOWS:
+	case PART_FLOWS:
+	case PARTS:
+		break;
 	}
 }
 
-static void box_elems(struct rl_batch *b, const char *set,
-		      const struct rl_box *box, size_t n)
+/* Does the lease have this part, and with what in it? */
+static bool part_fill(struct rl_elem *e, enum part p, const struct rl_lease *l,
+		      uint32_t link)
 {
-	struct nftnl_set *s = n ? rl_elems(T, set) : NULL;
-	bool ok = true;
+	uint32_t mark = epoch_mark(l->generation);
+	uint32_t log_s = l->log_s ? l->log_s : RL_LOG_S;
 
-	if (!n)
-		return;
-	for (size_t i = 0; ok && i < n; i++) {
-		struct pin_key lo = pin_key(box[i].lo, box[i].proto,
-					    box[i].plo);
-		struct pin_key hi = pin_key(box[i].hi, box[i].proto,
-					    box[i].phi);
-
-		ok = rl_elem_range(s, &lo, &hi, sizeof(lo));
+	memset(e, 0, sizeof(*e));
+	part_key(&e->key, p, link, mark);
+	switch (p) {
+	case PART_LEASE:
+		e->has_data = true;
+		e->data = mark;
+		return true;
+	case PART_LIVE:
+		return true;
+	case PART_TX:
+	case PART_RX:
+		e->state.kind = RL_STATE_COUNTER;
+		return true;
+	case PART_LOGRATE:
+		e->state = (struct rl_stateful){
+			.kind = RL_STATE_LIMIT,
+			.rate = log_s,
+			.burst = RL_LOG_BURST(log_s),
+		};
+		return true;
+	case PART_QUIET:
+		return l->drop;
+	case PART_REPORT:
+		return l->report;
+	case PART_NEWFLOWS:
+		e->state = (struct rl_stateful){
+			.kind = RL_STATE_LIMIT,
+			.over = true,
+			.rate = l->new_flows_s,
+			.burst = 2 * l->new_flows_s,
+		};
+		return l->new_flows_s != 0;
+	case PART_FLOWS:
+		e->state = (struct rl_stateful){
+			.kind = RL_STATE_FLOWS,
+			.burst = l->flows,
+		};
+		return l->flows != 0;
+	case PARTS:
+		break;
 	}
-	if (!ok)
-		rl_batch_spoil(b, -ENOMEM);
-	rl_batch_elems(b, IP, s, "addresses of the policy");
+	return false;
 }
 
-static int compile(const struct rl_gw *gw, const struct rl_lease *l,
+static void box_elem(struct rl_elem *e, const struct rl_box *b)
+{
+	memset(e, 0, sizeof(*e));
+	pin_key(&e->key, b->lo, b->proto, b->plo);
+	pin_key(&e->end, b->hi, b->proto, b->phi);
+}
+
+static int box_cmp(const void *a, const void *b)
+{
+	const struct rl_box *x = a, *y = b;
+	const uint32_t v[][2] = {{x->proto, y->proto},
+				 {x->lo, y->lo},
+				 {x->hi, y->hi},
+				 {x->plo, y->plo},
+				 {x->phi, y->phi}};
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(v); i++)
+		if (v[i][0] != v[i][1])
+			return v[i][0] < v[i][1] ? -1 : 1;
+	return 0;
+}
+
+/* What is in @a and not in @b (both sorted) is deleted or added. */
+static void boxes_diff(struct rl_nl *nl, const char *set, bool add,
+		       const struct rl_box *a, size_t na,
+		       const struct rl_box *b, size_t nb)
+{
+	struct rl_elem e;
+	size_t k = 0;
+
+	for (size_t i = 0; i < na; i++) {
+		while (k < nb && box_cmp(&b[k], &a[i]) < 0)
+			k++;
+		if (k < nb && !box_cmp(&b[k], &a[i]))
+			continue;
+		box_elem(&e, &a[i]);
+		if (add)
+			rl_add(nl, set, &e);
+		else
+			rl_del(nl, set, &e);
+	}
+}
+
+static int compile(struct rl_gw *gw, const struct rl_lease *l,
 		   const struct rl_prog *prog, struct rl_box **box, size_t *n,
 		   struct eg_err *err)
 {
-	return rl_compile(prog, l->phases, eg_wall_ns() / EG_NSEC_PER_SEC,
-			  gw->conf, box, n, err);
+	int rc = rl_compile(gw->conf, &gw->space, prog, l->phases, l->tenant,
+			    wall_s(), box, n, err);
+
+	if (!rc && *n)
+		qsort(*box, *n, sizeof(**box), box_cmp);
+	return rc;
+}
+
+static void slot_holds(struct rl_slot *s, const struct rl_lease *l,
+		       struct rl_box *box, size_t nbox)
+{
+	s->leased = true;
+	s->known = true;
+	s->generation = l->generation;
+	s->lease = *l;
+	s->lease.tenant = NULL; /* not ours to keep */
+	free(s->box);
+	s->box = box;
+	s->nbox = nbox;
+}
+
+static int lease_valid(struct rl_gw *gw, const struct rl_lease *l,
+		       struct rl_slot **s, struct eg_err *err)
+{
+	int rc = slot_of(gw, l->slot, s, err);
+
+	if (!rc && !eg_epoch(l->generation))
+		rc = eg_err_set(
+			err, -EINVAL,
+			"generation %llu has no epoch (its low 24 bits are 0)",
+			(unsigned long long)l->generation);
+	return rc;
 }
 
 int rl_gw_lease(struct rl_gw *gw, const struct rl_lease *l,
 		const struct rl_prog *prog, struct eg_err *err)
 {
-	struct slot *s = slot_of(gw, l->slot);
-	EG_CLEANUP_FREE struct rl_box *box = NULL;
-	struct rl_batch *b;
-	char name[RL_NAME];
-	size_t n = 0;
-	int r;
+	char what[WHAT], set[RL_SET_NAME];
+	struct rl_box *box = NULL;
+	struct rl_slot *s;
+	struct rl_elem e;
+	size_t nbox = 0;
+	int rc = lease_valid(gw, l, &s, err);
 
-	if (!s || s->generation || !eg_epoch(l->generation))
-		return eg_err_set(err, -EBUSY, "slot %u is leased already",
-				  l->slot);
-	r = compile(gw, l, prog, &box, &n, err);
-	if (r)
-		return r;
-	b = rl_batch_new(gw->nft);
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	box_elems(b, rl_gw_name(name, 'x', l->slot - gw->first), box, n);
-	lease_elems(b, gw, l);
-	r = rl_batch_commit(b, err);
-	if (r)
-		return r;
-	s->generation = l->generation;
-	s->quiet = l->drop;
-	return 0;
+	if (rc)
+		return rc;
+	if (s->known)
+		return eg_err_set(err, -EBUSY,
+				  "slot %u still holds generation %llu",
+				  l->slot, (unsigned long long)s->generation);
+	rc = compile(gw, l, prog, &box, &nbox, err);
+	if (rc)
+		return rc;
+	rl_begin(gw->nl);
+	rl_set_name(set, 'x', l->slot - gw->first);
+	boxes_diff(gw->nl, set, true, box, nbox, NULL, 0);
+	for (enum part p = 0; p < PARTS; p++)
+		if (part_fill(&e, p, l, eg_plan_ifindex(gw->conf, l->slot)))
+			rl_add(gw->nl, part_set[p], &e);
+	(void)snprintf(what, sizeof(what), "leasing slot %u", l->slot);
+	rc = rl_commit(gw->nl, what, err);
+	if (rc)
+		free(box);
+	else
+		slot_holds(s, l, box, nbox);
+	return rc;
 }
 
-static bool pin_allowed(const struct slot *s, const struct pin *p,
-			const struct rl_prog *prog, uint32_t phases)
+/* Is a port anything in these phases could have pinned? */
+static bool port_pinnable(const struct rl_prog *prog, uint32_t phases,
+			  int64_t now, uint8_t proto, uint16_t key)
 {
-	struct rl_verdict v;
+	for (uint32_t i = 0; i < prog->nentries; i++) {
+		const struct rl_entry *e = &prog->entry[i];
 
-	if (!p->name)
-		return false;
-	rl_prog_lookup(prog, phases, eg_wall_ns() / EG_NSEC_PER_SEC,
-		       &s->name[p->name - 1], &v);
-	for (uint32_t i = 0; v.allowed && i < v.nports; i++)
-		if (v.port[i].proto == p->proto && v.port[i].lo <= p->port &&
-		    v.port[i].hi >= p->port)
-			return true;
+		if ((e->flags & RL_F_DENY) || e->kind == RL_PREFIX ||
+		    !rl_phase_wanted(e, phases, now))
+			continue;
+		for (uint8_t k = 0; k < e->nports && k < RL_PORTS; k++)
+			if (e->port[k].proto == proto &&
+			    key >= rl_port_key(proto, e->port[k].lo) &&
+			    key <= rl_port_key(proto, e->port[k].hi))
+				return true;
+	}
 	return false;
 }
 
-/*
- * Pins that stay are put back with the time they have left: the set is
- * flushed as a whole, which cannot fail over an element that has just gone.
- */
-static void pins_again(struct rl_batch *b, struct slot *s, const char *set,
-		       const struct rl_prog *prog, uint32_t phases)
+/* Pins go by a pair that works whether the kernel still has them or not: a
+ * bare delete of an expired element would abort the batch. */
+static void pin_drop(struct rl_nl *nl, const char *set,
+		     const struct rl_pin_ent *p)
 {
-	int64_t now = eg_boot_ns();
-	struct nftnl_set *e = rl_elems(T, set);
-	bool ok = e != NULL, any = false;
-	uint32_t kept = 0;
+	struct rl_elem e = {.timeout_ms = 60000};
 
-	for (uint32_t i = 0; ok && i < s->npins; i++) {
-		struct pin p = s->pin[i];
-		struct pin_key k = pin_key(p.addr, p.proto, p.port);
+	pin_key(&e.key, p->addr, p->proto, p->port);
+	rl_add(nl, set, &e);
+	e.timeout_ms = 0;
+	rl_del(nl, set, &e);
+}
 
-		if (p.end_ns <= now || !pin_allowed(s, &p, prog, phases))
+static bool pin_stays(const struct rl_pin_ent *p, const struct rl_lease *l,
+		      const struct rl_prog *prog)
+{
+	/*
+	 * The name that led there must be allowed in the new phases, too. Of
+	 * a pin taken over after a restart the name is not known: it goes, and
+	 * the guest's next query brings it back if it may.
+	 */
+	if (p->phases != RL_PHASES_ALL && !(p->phases & l->phases))
+		return false;
+	return port_pinnable(prog, l->phases, wall_s(), p->proto, p->port);
+}
+
+static void rephase_pins(struct rl_gw *gw, struct rl_slot *s,
+			 const struct rl_lease *l, const struct rl_prog *prog,
+			 bool commit)
+{
+	char set[RL_SET_NAME];
+
+	rl_set_name(set, 'p', l->slot - gw->first);
+	for (size_t i = 0; i < s->pins.cap; i++) {
+		struct rl_pin_ent *p = &s->pins.v[i];
+
+		if (!p->until_ms || pin_stays(p, l, prog))
 			continue;
-		ok = rl_elem(e, &k, sizeof(k),
-			     (uint64_t)(p.end_ns - now) / 1000000 + 1);
-		s->pin[kept++] = p;
-		any = true;
+		if (commit)
+			p->until_ms = 1; /* dead, keeps its place */
+		else
+			pin_drop(gw->nl, set, p);
 	}
-	s->npins = kept;
-	if (!ok)
-		rl_batch_spoil(b, -ENOMEM);
-	if (any || !ok)
-		rl_batch_elems(b, IP, e, "pins that stay");
-	else
-		rl_elems_free(e);
+}
+
+/* Parts that a lease may gain or lose while it lives. */
+static void rephase_parts(struct rl_gw *gw, const struct rl_slot *s,
+			  const struct rl_lease *l)
+{
+	static const enum part may[] = {PART_QUIET, PART_REPORT};
+	uint32_t link = eg_plan_ifindex(gw->conf, l->slot);
+	struct rl_elem e;
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(may); i++) {
+		bool had = part_fill(&e, may[i], &s->lease, link);
+		bool has = part_fill(&e, may[i], l, link);
+
+		if (has && !had)
+			rl_add(gw->nl, part_set[may[i]], &e);
+		else if (had && !has)
+			rl_del(gw->nl, part_set[may[i]], &e);
+	}
+}
+
+static int leased_as(struct rl_gw *gw, uint32_t slot, uint64_t generation,
+		     struct rl_slot **s, struct eg_err *err)
+{
+	int rc = slot_of(gw, slot, s, err);
+
+	if (!rc && (!(*s)->leased || (*s)->generation != generation))
+		rc = eg_err_set(err, -ESTALE,
+				"slot %u is not leased under generation %llu",
+				slot, (unsigned long long)generation);
+	return rc;
 }
 
 int rl_gw_rephase(struct rl_gw *gw, const struct rl_lease *l,
 		  const struct rl_prog *prog, struct eg_err *err)
 {
-	struct slot *s = slot_of(gw, l->slot);
-	EG_CLEANUP_FREE struct rl_box *box = NULL;
-	char xname[RL_NAME], pname[RL_NAME];
-	struct rl_batch *b;
-	size_t n = 0;
-	int r;
+	char what[WHAT], set[RL_SET_NAME];
+	struct rl_box *box = NULL;
+	struct rl_slot *s;
+	size_t nbox = 0;
+	int rc = leased_as(gw, l->slot, l->generation, &s, err);
 
-	if (!s || s->generation != l->generation)
-		return eg_err_set(err, -ESTALE, "slot %u has another lease",
-				  l->slot);
-	r = compile(gw, l, prog, &box, &n, err);
-	if (r)
-		return r;
-	b = rl_batch_new(gw->nft);
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	(void)rl_gw_name(xname, 'x', l->slot - gw->first);
-	(void)rl_gw_name(pname, 'p', l->slot - gw->first);
-	rl_batch_flush(b, IP, T, xname, "former addresses");
-	rl_batch_flush(b, IP, T, pname, "former pins");
-	box_elems(b, xname, box, n);
-	pins_again(b, s, pname, prog, l->phases);
-	return rl_batch_commit(b, err);
+	if (!rc)
+		rc = compile(gw, l, prog, &box, &nbox, err);
+	if (rc)
+		return rc;
+	rl_begin(gw->nl);
+	rl_set_name(set, 'x', l->slot - gw->first);
+	/* what stays is not touched, so allowed traffic never misses it */
+	boxes_diff(gw->nl, set, false, s->box, s->nbox, box, nbox);
+	boxes_diff(gw->nl, set, true, box, nbox, s->box, s->nbox);
+	rephase_pins(gw, s, l, prog, false);
+	rephase_parts(gw, s, l);
+	(void)snprintf(what, sizeof(what), "changing the rules of slot %u",
+		       l->slot);
+	rc = rl_commit(gw->nl, what, err);
+	if (rc) {
+		free(box);
+		return rc;
+	}
+	rephase_pins(gw, s, l, prog, true);
+	slot_holds(s, l, box, nbox);
+	return 0;
+}
+
+/* ---- the end of a lease -------------------------------------------------- */
+
+/*
+ * Which parts are in the kernel, asked rather than remembered: a main that
+ * has not taken the lease over must be able to end it too. The lease map's
+ * key has no epoch, so another lease's element is told by its data.
+ */
+static int parts_found(struct rl_gw *gw, uint32_t slot, uint64_t generation,
+		       struct rl_found found[PARTS], struct eg_err *err)
+{
+	uint32_t link = eg_plan_ifindex(gw->conf, slot);
+	struct rl_ask ask[PARTS] = {0};
+	int rc;
+
+	for (enum part p = 0; p < PARTS; p++) {
+		ask[p].set = part_set[p];
+		part_key(&ask[p].key, p, link, epoch_mark(generation));
+	}
+	rc = rl_get(gw->nl, ask, found, PARTS, err);
+	if (!rc && found[PART_LEASE].present &&
+	    found[PART_LEASE].data != epoch_mark(generation))
+		rc = eg_err_set(err, -ESTALE,
+				"slot %u is leased under another generation",
+				slot);
+	return rc;
+}
+
+static void parts_del(struct rl_gw *gw, uint32_t slot, uint64_t generation,
+		      const struct rl_found found[PARTS], enum part from,
+		      enum part to)
+{
+	uint32_t link = eg_plan_ifindex(gw->conf, slot);
+
+	for (enum part p = from; p <= to; p++) {
+		struct rl_elem e = {0};
+
+		part_key(&e.key, p, link, epoch_mark(generation));
+		if (found[p].present)
+			rl_del(gw->nl, part_set[p], &e);
+	}
 }
 
 int rl_gw_unlease(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 		  struct eg_err *err)
 {
-	struct slot *s = slot_of(gw, slot);
-	struct link_key k;
-	struct nftnl_set *lease, *live, *quiet;
-	struct rl_batch *b;
-	bool ok;
-	int r;
+	struct rl_found found[PARTS] = {0};
+	char what[WHAT];
+	struct rl_slot *s;
+	int rc = slot_of(gw, slot, &s, err);
 
-	if (!s || s->generation != generation)
+	if (rc)
+		return rc;
+	if (s->known && s->generation != generation)
 		return eg_err_set(err, -ESTALE,
 				  "slot %u is not leased under generation %llu",
 				  slot, (unsigned long long)generation);
-	k = link_key(gw, slot, generation, 0);
-	b = rl_batch_new(gw->nft);
-	lease = rl_elems(T, "lease");
-	live = rl_elems(T, "live");
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	ok = rl_elem(lease, &k.ifindex, 4, 0) && rl_elem(live, &k, sizeof(k), 0);
-	rl_batch_del_elems(b, IP, lease, "lease element");
-	rl_batch_del_elems(b, IP, live, "live element");
-	if (s->quiet) {
-		quiet = rl_elems(T, "quiet");
-		ok = ok && rl_elem(quiet, &k.ifindex, 4, 0);
-		rl_batch_del_elems(b, IP, quiet, "quiet element");
-	}
-	if (!ok)
-		rl_batch_spoil(b, -ENOMEM);
-	r = rl_batch_commit(b, err);
-	if (r)
-		return r;
-	s->generation = 0;
-	s->quiet = false;
-	return 0;
+	if (s->known && !s->leased)
+		return 0;
+	if (s->leased)
+		found[PART_LEASE].present = found[PART_LIVE].present = true;
+	else
+		rc = parts_found(gw, slot, generation, found, err);
+	if (rc)
+		return rc;
+	rl_begin(gw->nl);
+	parts_del(gw, slot, generation, found, PART_LEASE, PART_LIVE);
+	(void)snprintf(what, sizeof(what), "ending the lease of slot %u", slot);
+	rc = rl_commit(gw->nl, what, err);
+	if (!rc)
+		s->leased = false;
+	return rc;
 }
 
-/* ---- scrubbing -------------------------------------------------------------------------- */
-
-struct collect {
-	uint32_t ifindex;
-	struct nftnl_set *s; /* NULL: only count */
-	uint32_t found;
-	bool failed;
+/* Reasons packets are denied for in a gateway's table. */
+static const uint8_t kernel_reason[] = {
+	EG_REASON_METADATA,    EG_REASON_PRIVATE,  EG_REASON_RESERVED,
+	EG_REASON_NOT_ALLOWED, EG_REASON_UNLEASED, EG_REASON_SPOOFED,
+	EG_REASON_HOST,	       EG_REASON_FRAGMENT, EG_REASON_INVALID,
+	EG_REASON_RATE,	       EG_REASON_QUOTA,
 };
+#define KERNEL_REASONS EG_ARRAY_SIZE(kernel_reason)
 
-static int collect_elem(const struct rl_elem_info *e, void *arg)
+static const char *const count_set[] = {"denied", "suppressed", "sent"};
+#define COUNTS EG_ARRAY_SIZE(count_set)
+
+/* Everything packets of a lease can have made, by exact key. */
+#define MADE (KERNEL_REASONS * COUNTS + 4)
+
+static void ask_counters(struct rl_ask *ask, uint32_t link, uint32_t mark)
 {
-	struct collect *c = arg;
-	uint32_t ifindex;
-
-	if (e->key_len < sizeof(ifindex))
-		return 0;
-	memcpy(&ifindex, e->key, sizeof(ifindex));
-	if (ifindex != c->ifindex)
-		return 0;
-	c->found++;
-	if (c->s && !rl_elem(c->s, e->key, e->key_len, 0))
-		c->failed = true;
-	return 0;
-}
-
-static int collect_msg(const struct nlmsghdr *h, void *arg)
-{
-	return rl_elem_parse(h, collect_elem, arg);
-}
-
-static const char *const link_sets[] = { "denied", "sent", "suppressed",
-					 "tx",	   "rx",   "seen",
-					 "share" };
-
-/* Delete the elements of a link from one set; timed ones may race away. */
-static int set_scrub(struct rl_gw *gw, const char *set, uint32_t ifindex,
-		     struct eg_err *err)
-{
-	for (int try = 0; try < 3; try++) {
-		struct collect c = { .ifindex = ifindex,
-				     .s = rl_elems(T, set) };
-		struct rl_batch *b = rl_batch_new(gw->nft);
-		int r;
-
-		if (!c.s || !b)
-			return eg_err_set(err, -ENOMEM, "out of memory");
-		r = rl_nft_dump_set(gw->nft, IP, T, set, collect_msg, NULL, &c,
-				    err);
-		if (r || c.failed)
-			rl_batch_spoil(b, r ? r : -ENOMEM);
-		rl_batch_del_elems(b, IP, c.s, set);
-		if (!r && !c.found) {
-			rl_batch_free(b);
-			return 0;
-		}
-		r = rl_batch_commit(b, err);
-		if (r != -ENOENT)
-			return r;
+	for (size_t i = 0; i < KERNEL_REASONS * COUNTS; i++) {
+		ask[i].set = count_set[i % COUNTS];
+		rl_key_host(&ask[i].key, link);
+		rl_key_host(&ask[i].key, mark | kernel_reason[i / COUNTS]);
 	}
-	return 0; /* what is left has a timeout and an epoch of the past */
 }
 
-static int any_elem(const struct rl_elem_info *e, void *arg)
+static void ask_made(struct rl_ask ask[MADE], uint32_t link, uint32_t mark)
 {
-	(void)e;
-	++*(uint32_t *)arg;
-	return 0;
-}
+	static const uint8_t dns[] = {IPPROTO_UDP, IPPROTO_TCP};
+	size_t n = KERNEL_REASONS * COUNTS;
 
-static int any_msg(const struct nlmsghdr *h, void *arg)
-{
-	return rl_elem_parse(h, any_elem, arg);
-}
-
-static void any_restart(void *arg)
-{
-	*(uint32_t *)arg = 0;
-}
-
-/* The proof: the slot's own sets are empty, by the kernel's word. */
-static int scrub_check(struct rl_gw *gw, uint32_t slot, const char *pname,
-		       const char *xname, struct eg_err *err)
-{
-	const char *names[] = { pname, xname };
-
-	for (size_t i = 0; i < EG_ARRAY_SIZE(names); i++) {
-		uint32_t n = 0;
-		int r = rl_nft_dump_set(gw->nft, IP, T, names[i], any_msg,
-					any_restart, &n, err);
-
-		if (r)
-			return r;
-		if (n)
-			return eg_err_set(err, -EBUSY,
-					  "slot %u: %u elements left in %s",
-					  slot, n, names[i]);
+	ask_counters(ask, link, mark);
+	ask[n].set = "share";
+	rl_key_host(&ask[n].key, link);
+	rl_key_host(&ask[n++].key, mark);
+	ask[n].set = "icmprate";
+	rl_key_host(&ask[n++].key, link);
+	for (size_t i = 0; i < sizeof(dns); i++) {
+		ask[n].set = "dnsrate";
+		rl_key_host(&ask[n].key, link);
+		rl_key_u8(&ask[n++].key, dns[i]);
 	}
-	return 0;
+}
+
+static uint32_t key_word(const struct rl_key *k, size_t word)
+{
+	uint32_t v = 0;
+
+	if (k->len >= 4 * (word + 1))
+		memcpy(&v, k->b + 4 * word, sizeof(v));
+	return v;
+}
+
+/* `seen` is shared by the gateway: only when the lease was denied anything
+ * is it listed. Entries about to expire are left to do so; being keyed by
+ * the epoch they mean nothing to the next lease. */
+static int scrub_seen(struct rl_gw *gw, uint32_t link, uint32_t mark,
+		      struct eg_err *err)
+{
+	struct rl_dump d = {0};
+	int rc = rl_dump(gw->nl, "seen", &d, err);
+
+	rl_begin(gw->nl);
+	for (size_t i = 0; !rc && i < d.n; i++) {
+		struct rl_elem e = {.key = d.v[i].key};
+
+		if (key_word(&e.key, 0) == link &&
+		    key_word(&e.key, 1) == mark && d.v[i].left_ms > SEEN_LEFT_MS)
+			rl_del(gw->nl, "seen", &e);
+	}
+	rl_dump_free(&d);
+	return rc ? rc : rl_commit(gw->nl, "forgetting denied destinations", err);
+}
+
+static int scrub_batch(struct rl_gw *gw, uint32_t slot, uint64_t generation,
+		       const struct rl_ask ask[MADE], struct rl_found *made,
+		       struct eg_err *err)
+{
+	struct rl_found found[PARTS];
+	char set[RL_SET_NAME], what[WHAT];
+	int rc = parts_found(gw, slot, generation, found, err);
+
+	if (rc)
+		return rc;
+	rl_begin(gw->nl);
+	rl_flush(gw->nl, rl_set_name(set, 'p', slot - gw->first));
+	rl_flush(gw->nl, rl_set_name(set, 'x', slot - gw->first));
+	parts_del(gw, slot, generation, found, PART_LEASE, PART_FLOWS);
+	for (size_t i = 0; i < MADE; i++) {
+		struct rl_elem e = {.key = ask[i].key};
+
+		if (made[i].present)
+			rl_del(gw->nl, ask[i].set, &e);
+	}
+	(void)snprintf(what, sizeof(what), "scrubbing slot %u", slot);
+	return rl_commit(gw->nl, what, err);
+}
+
+static int left_over(uint32_t slot, const char *set, struct eg_err *err)
+{
+	return eg_err_set(err, -EBUSY,
+			  "slot %u is not clean: set %s still holds elements of it",
+			  slot, set);
+}
+
+/* The proof: both sets of the slot listed, everything else asked for. */
+static int scrub_proof(struct rl_gw *gw, uint32_t slot, uint64_t generation,
+		       const struct rl_ask ask[MADE], struct rl_found *made,
+		       struct eg_err *err)
+{
+	struct rl_found found[PARTS];
+	struct rl_dump d = {0};
+	char set[RL_SET_NAME];
+	int rc = parts_found(gw, slot, generation, found, err);
+
+	for (enum part p = 0; !rc && p < PARTS; p++)
+		if (found[p].present)
+			rc = left_over(slot, part_set[p], err);
+	if (!rc)
+		rc = rl_get(gw->nl, ask, made, MADE, err);
+	for (size_t i = 0; !rc && i < MADE; i++)
+		if (made[i].present)
+			rc = left_over(slot, ask[i].set, err);
+	for (const char *k = "px"; !rc && *k; k++) {
+		rl_set_name(set, *k, slot - gw->first);
+		rc = rl_dump(gw->nl, set, &d, err);
+		if (!rc && d.n)
+			rc = left_over(slot, set, err);
+	}
+	rl_dump_free(&d);
+	return rc;
 }
 
 int rl_gw_scrub(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 		struct eg_err *err)
 {
-	struct slot *s = slot_of(gw, slot);
-	char pname[RL_NAME], xname[RL_NAME];
-	struct rl_batch *b;
-	int r;
+	uint32_t mark = epoch_mark(generation), link;
+	struct rl_ask ask[MADE] = {0};
+	struct rl_found made[MADE];
+	bool denied = false;
+	struct rl_slot *s;
+	int rc = slot_of(gw, slot, &s, err);
 
-	if (!s || s->generation)
-		return eg_err_set(err, -EBUSY, "slot %u is still leased", slot);
-	(void)generation;
-	b = rl_batch_new(gw->nft);
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	(void)rl_gw_name(pname, 'p', slot - gw->first);
-	(void)rl_gw_name(xname, 'x', slot - gw->first);
-	rl_batch_flush(b, IP, T, pname, "pins");
-	rl_batch_flush(b, IP, T, xname, "addresses");
-	r = rl_batch_commit(b, err);
-	for (size_t i = 0; !r && i < EG_ARRAY_SIZE(link_sets); i++)
-		r = set_scrub(gw, link_sets[i], ifindex_of(gw, slot), err);
-	slot_forget(s);
-	return r ? r : scrub_check(gw, slot, pname, xname, err);
+	if (rc)
+		return rc;
+	if (s->known && s->generation != generation)
+		return eg_err_set(
+			err, -ESTALE,
+			"slot %u holds another lease than generation %llu",
+			slot, (unsigned long long)generation);
+	link = eg_plan_ifindex(gw->conf, slot);
+	ask_made(ask, link, mark);
+	rc = rl_get(gw->nl, ask, made, MADE, err);
+	for (size_t i = 0; !rc && i < MADE; i++)
+		denied = denied || made[i].present;
+	if (!rc)
+		rc = scrub_batch(gw, slot, generation, ask, made, err);
+	if (!rc && denied)
+		rc = scrub_seen(gw, link, mark, err);
+	if (!rc)
+		rc = scrub_proof(gw, slot, generation, ask, made, err);
+	if (!rc)
+		slot_forget(s);
+	return rc;
 }
 
-/* ---- pins ---------------------------------------------------------------------------------- */
+/* ---- pins ---------------------------------------------------------------- */
 
-static struct pin *pin_find(struct slot *s, uint32_t addr, uint8_t proto,
-			    uint16_t port)
-{
-	for (uint32_t i = 0; i < s->npins; i++)
-		if (s->pin[i].addr == addr && s->pin[i].port == port &&
-		    s->pin[i].proto == proto)
-			return &s->pin[i];
-	return NULL;
-}
-
-static void pins_expire(struct slot *s, int64_t now)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < s->npins; i++)
-		if (s->pin[i].end_ns > now)
-			s->pin[kept++] = s->pin[i];
-	s->npins = kept;
-}
-
-/* Room for @more pins and one name; names only grow during a lease. */
-static int shadow_room(struct slot *s, uint32_t more)
-{
-	if (s->npins + more > s->cap) {
-		uint32_t cap = s->cap ? 2 * s->cap : 16;
-		struct pin *p;
-
-		while (cap < s->npins + more)
-			cap *= 2;
-		p = realloc(s->pin, cap * sizeof(*p));
-		if (!p)
-			return -ENOMEM;
-		s->pin = p;
-		s->cap = cap;
-	}
-	if (s->nnames == s->name_cap) {
-		uint16_t cap = (uint16_t)(s->name_cap ? 2 * s->name_cap : 4);
-		struct eg_name *n = s->name_cap >= PINS_MAX ?
-					    NULL :
-					    realloc(s->name, cap * sizeof(*n));
-
-		if (!n)
-			return -ENOMEM;
-		s->name = n;
-		s->name_cap = cap;
-	}
-	return 0;
-}
-
-/* Index + 1 of a name; unused names are dropped when many have piled up. */
-static uint16_t name_index(struct slot *s, const struct eg_name *name)
-{
-	for (uint16_t i = 0; i < s->nnames; i++)
-		if (eg_name_equal(&s->name[i], name))
-			return (uint16_t)(i + 1);
-	s->name[s->nnames++] = *name;
-	return s->nnames;
-}
-
-static void names_compact(struct slot *s)
-{
-	bool used[PINS_MAX + 1] = { false };
-	uint16_t map[PINS_MAX + 1] = { 0 }, kept = 0;
-
-	for (uint32_t i = 0; i < s->npins; i++)
-		used[s->pin[i].name] = true;
-	for (uint16_t i = 0; i < s->nnames; i++)
-		if (used[i + 1]) {
-			s->name[kept] = s->name[i];
-			map[i + 1] = ++kept;
-		}
-	for (uint32_t i = 0; i < s->npins; i++)
-		s->pin[i].name = map[s->pin[i].name];
-	s->nnames = kept;
-}
-
-struct want {
-	struct pin p[PIN_CALL];
-	uint32_t n;
+struct pin_plan {
+	struct rl_pin_ent v[PIN_BATCH];
+	size_t n;
+	size_t fresh; /* of them, those that add to the live ones */
 };
 
-static int want_fill(struct want *w, const uint32_t *addr, size_t naddrs,
-		     const struct eg_port *port, size_t nports,
-		     struct eg_err *err)
+/* The phases in which a name may be reached there; all, without a name. */
+static uint16_t pin_phases(const struct rl_pin_name *who, uint8_t proto,
+			   uint16_t port)
 {
-	w->n = 0;
-	for (size_t i = 0; i < naddrs; i++)
-		for (size_t k = 0; k < nports; k++)
-			for (uint32_t p = port[k].lo; p <= port[k].hi; p++) {
-				if (w->n == PIN_CALL)
-					return eg_err_set(err, -E2BIG,
-							  "more than %d elements in one pin",
-							  PIN_CALL);
-				w->p[w->n++] = (struct pin){
-					.addr = addr[i], .port = (uint16_t)p,
-					.proto = port[k].proto };
-			}
+	return who ? (uint16_t)rl_prog_name_phases(who->prog, wall_s(),
+						   who->name, proto, port)
+		   : RL_PHASES_ALL;
+}
+
+static int pin_one(struct pin_plan *plan, struct rl_slot *s,
+		   const struct rl_pin_name *who, uint32_t addr,
+		   uint8_t proto, uint16_t port, int64_t now, int64_t until_ms,
+		   struct eg_err *err)
+{
+	uint16_t key = rl_port_key(proto, port);
+	struct rl_pin_ent *have = rl_pins_find(&s->pins, addr, proto, key);
+
+	if (have && have->until_ms >= until_ms) {
+		/* Another name may lead here in other phases. */
+		have->phases |= pin_phases(who, proto, port);
+		return 0;
+	}
+	if (plan->n == PIN_BATCH)
+		return eg_err_set(
+			err, -E2BIG,
+			"more than %d pins in one request; the entry's port ranges are too wide for names",
+			PIN_BATCH);
+	plan->fresh += !have || have->until_ms <= now;
+	plan->v[plan->n++] = (struct rl_pin_ent){
+		.addr = addr,
+		.proto = proto,
+		.port = key,
+		.phases = pin_phases(who, proto, port),
+		.until_ms = until_ms,
+	};
 	return 0;
 }
 
-/*
- * One element to make live until now + life. A pin that already lasts as long
- * needs nothing; false is out of memory.
- */
-static bool want_elem(struct rl_gw *gw, struct slot *s, const struct pin *p,
-		      int64_t now, uint32_t life, struct nftnl_set **add,
-		      struct nftnl_set **del, const char *set)
+static int pin_plan(struct pin_plan *plan, struct rl_slot *s,
+		    const struct rl_pin_name *who, const uint32_t *addr,
+		    size_t naddrs,
+		    const struct eg_port *port, size_t nports, int64_t now,
+		    int64_t until_ms, struct eg_err *err)
 {
-	struct pin *old = pin_find(s, p->addr, p->proto, p->port);
-	struct pin_key k = pin_key(p->addr, p->proto, p->port);
+	int rc = 0;
 
-	if (old && old->end_ns >= now + (life - 1) * EG_NSEC_PER_SEC)
-		return true;
-	if (!*add)
-		*add = rl_elems(T, set);
-	if (old && !gw->refresh_moves) {
-		if (!*del)
-			*del = rl_elems(T, set);
-		if (!rl_elem(*del, &k, sizeof(k), 0))
-			return false;
-	}
-	return rl_elem(*add, &k, sizeof(k), (uint64_t)life * 1000);
+	for (size_t i = 0; i < naddrs; i++)
+		for (size_t k = 0; k < nports; k++)
+			for (uint32_t p = port[k].lo; !rc && p <= port[k].hi; p++)
+				rc = pin_one(plan, s, who, addr[i],
+					     port[k].proto, (uint16_t)p, now,
+					     until_ms, err);
+	return rc;
 }
 
-/* add, delete, add of what is there already: valid whatever has expired */
-static bool refresh_first(struct rl_batch *b, struct slot *s,
-			  const struct want *w, const char *set, int64_t now,
-			  uint32_t life)
+static int pin_permitted(struct rl_gw *gw, const uint32_t *addr, size_t n,
+			 struct eg_err *err)
 {
-	struct nftnl_set *e = rl_elems(T, set);
-	bool ok = e != NULL, any = false;
+	char text[EG_ADDR_TEXT];
 
-	for (uint32_t i = 0; ok && i < w->n; i++) {
-		struct pin *old = pin_find(s, w->p[i].addr, w->p[i].proto,
-					   w->p[i].port);
-		struct pin_key k = pin_key(w->p[i].addr, w->p[i].proto,
-					   w->p[i].port);
+	for (size_t i = 0; i < n; i++) {
+		enum eg_reason r = rl_space_denied(&gw->space, addr[i]);
 
-		if (!old || old->end_ns >= now + (life - 1) * EG_NSEC_PER_SEC)
-			continue;
-		ok = rl_elem(e, &k, sizeof(k), (uint64_t)life * 1000);
-		any = true;
+		if (r != EG_REASON_NONE)
+			return eg_err_set(err, -EPERM,
+					  "%s is never reachable (%s)",
+					  eg_addr_format(addr[i], text),
+					  eg_reason_name(r));
 	}
-	if (!ok)
-		rl_batch_spoil(b, -ENOMEM);
-	if (any)
-		rl_batch_elems(b, IP, e, "pins, before refreshing");
-	else
-		rl_elems_free(e);
-	return ok;
+	return 0;
 }
 
-static int pin_commit(struct rl_gw *gw, struct slot *s, uint32_t slot,
-		      const struct want *w, int64_t now, uint32_t life,
-		      struct eg_err *err)
+/* Before 6.12 adding what is there leaves its old timeout, and a bare delete
+ * of what has just expired aborts the batch: add, delete, add does neither. */
+static void pin_put(struct rl_gw *gw, const char *set,
+		    const struct rl_pin_ent *p, uint64_t life_ms)
 {
-	struct nftnl_set *add = NULL, *del = NULL;
-	struct rl_batch *b = rl_batch_new(gw->nft);
-	char set[RL_NAME];
-	bool ok = true;
+	struct rl_elem e = {.timeout_ms = life_ms};
 
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	(void)rl_gw_name(set, 'p', slot - gw->first);
-	for (uint32_t i = 0; ok && i < w->n; i++)
-		ok = want_elem(gw, s, &w->p[i], now, life, &add, &del, set);
-	if (!ok)
-		rl_batch_spoil(b, -ENOMEM);
-	if (del)
-		ok = ok && refresh_first(b, s, w, set, now, life);
-	if (del)
-		rl_batch_del_elems(b, IP, del, "pins, refreshing");
-	if (add)
-		rl_batch_elems(b, IP, add, "pins");
-	return rl_batch_commit(b, err);
+	pin_key(&e.key, p->addr, p->proto, p->port);
+	rl_add(gw->nl, set, &e);
+	if (gw->refresh)
+		return;
+	e.timeout_ms = 0;
+	rl_del(gw->nl, set, &e);
+	e.timeout_ms = life_ms;
+	rl_add(gw->nl, set, &e);
+}
+
+static int pin_send(struct rl_gw *gw, struct rl_slot *s, uint32_t slot,
+		    const struct pin_plan *plan, uint64_t life_ms,
+		    struct eg_err *err)
+{
+	char set[RL_SET_NAME], what[WHAT];
+	int rc;
+
+	rl_set_name(set, 'p', slot - gw->first);
+	rl_begin(gw->nl);
+	for (size_t i = 0; i < plan->n; i++)
+		pin_put(gw, set, &plan->v[i], life_ms);
+	(void)snprintf(what, sizeof(what), "pinning %zu addresses for slot %u",
+		       plan->n, slot);
+	rc = rl_commit(gw->nl, what, err);
+	for (size_t i = 0; !rc && i < plan->n; i++)
+		rl_pins_put(&s->pins, &plan->v[i]);
+	return rc;
 }
 
 int rl_gw_pin(struct rl_gw *gw, uint32_t slot, uint64_t generation,
-	      const struct eg_name *name, const uint32_t *addr, size_t naddrs,
-	      const struct eg_port *port, size_t nports, uint32_t lifetime_s,
-	      struct eg_err *err)
+	      const struct rl_pin_name *who, const uint32_t *addr, size_t naddrs, const struct eg_port *port,
+	      size_t nports, uint32_t lifetime_s, struct eg_err *err)
 {
-	struct slot *s = slot_of(gw, slot);
-	int64_t now = eg_boot_ns();
-	struct want w;
-	uint16_t index;
-	int r;
+	uint64_t life_ms = 1000ULL * eg_min_u32(lifetime_s, PIN_LIFE_MAX);
+	int64_t now = boot_ms();
+	struct pin_plan plan;
+	struct rl_slot *s;
+	int rc = leased_as(gw, slot, generation, &s, err);
 
-	if (!s || !generation || s->generation != generation)
-		return eg_err_set(err, -ESTALE,
-				  "slot %u is not leased under generation %llu",
-				  slot, (unsigned long long)generation);
-	if (!lifetime_s)
-		return eg_err_set(err, -EINVAL,
-				  "a pin without a lifetime would be permanent");
-	r = want_fill(&w, addr, naddrs, port, nports, err);
-	if (r)
-		return r;
-	if (s->npins + w.n > PINS_MAX)
-		pins_expire(s, now);
-	if (s->npins + w.n > PINS_MAX)
-		return eg_err_set(err, -ENOSPC, "slot %u has %u live pins", slot,
-				  s->npins);
-	if (s->nnames >= PINS_MAX - 1) {
-		pins_expire(s, now);
-		names_compact(s);
-	}
-	if (shadow_room(s, w.n))
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	r = pin_commit(gw, s, slot, &w, now, lifetime_s, err);
-	if (r)
-		return r;
-	index = name ? name_index(s, name) : 0;
-	for (uint32_t i = 0; i < w.n; i++) {
-		struct pin *p = pin_find(s, w.p[i].addr, w.p[i].proto,
-					 w.p[i].port);
-		int64_t end = now + lifetime_s * EG_NSEC_PER_SEC;
-
-		if (!p) {
-			p = &s->pin[s->npins++];
-			*p = w.p[i];
-		}
-		if (end > p->end_ns)
-			p->end_ns = end;
-		p->name = index;
-	}
-	return 0;
+	if (!rc && !lifetime_s)
+		rc = eg_err_set(err, -EINVAL,
+				"a pin needs a lifetime of at least 1 s");
+	if (!rc)
+		rc = pin_permitted(gw, addr, naddrs, err);
+	plan.n = plan.fresh = 0;
+	if (!rc)
+		rc = pin_plan(&plan, s, who, addr, naddrs, port, nports, now,
+			      now + (int64_t)life_ms, err);
+	if (rc || !plan.n)
+		return rc;
+	rc = rl_pins_room(&s->pins, plan.fresh, now);
+	if (rc)
+		return eg_err_set(
+			err, rc,
+			rc == -ENOSPC
+				? "slot %u already has %zu of at most %d pinned addresses"
+				: "out of memory for pins of slot %u (%zu of %d)",
+			slot, rl_pins_live(&s->pins, now), RL_PINS_MAX);
+	return pin_send(gw, s, slot, &plan, life_ms, err);
 }
 
-size_t rl_gw_pins(struct rl_gw *gw, uint32_t slot, struct rl_pin *ret,
-		  size_t max)
+size_t rl_gw_pins(struct rl_gw *gw, uint32_t slot, struct rl_pin *ret, size_t max)
 {
-	struct slot *s = slot_of(gw, slot);
-	int64_t now = eg_boot_ns();
+	int64_t now = boot_ms();
+	struct rl_slot *s;
 	size_t n = 0;
 
-	if (!s)
+	if (slot_of(gw, slot, &s, NULL))
 		return 0;
-	pins_expire(s, now);
-	for (uint32_t i = 0; i < s->npins && n < max; i++)
+	for (size_t i = 0; i < s->pins.cap && n < max; i++) {
+		const struct rl_pin_ent *p = &s->pins.v[i];
+
+		if (p->until_ms <= now)
+			continue;
 		ret[n++] = (struct rl_pin){
-			.slot = slot, .addr = s->pin[i].addr,
-			.proto = s->pin[i].proto, .port = s->pin[i].port,
-			.left_s = (uint32_t)((s->pin[i].end_ns - now) /
-					     EG_NSEC_PER_SEC),
-			.name = s->pin[i].name ? &s->name[s->pin[i].name - 1] :
-						 NULL };
+			.slot = slot,
+			.addr = p->addr,
+			.proto = p->proto,
+			.port = p->proto == IPPROTO_ICMP
+					? (uint16_t)(p->port >> 8)
+					: p->port,
+			.left_s = (uint32_t)((p->until_ms - now) / 1000),
+		};
+	}
 	return n;
 }
 
-enum eg_reason rl_addr_denied(const struct eg_conf *conf, uint32_t addr)
-{
-	static const enum eg_reason reasons[] = {
-		[EG_DENY_METADATA] = EG_REASON_METADATA,
-		[EG_DENY_PRIVATE] = EG_REASON_PRIVATE,
-		[EG_DENY_RESERVED] = EG_REASON_RESERVED,
-	};
-	enum eg_reason found = EG_REASON_NONE;
-
-	if (eg_prefix_has(conf->prefix, addr) ||
-	    eg_prefix_has(conf->link_prefix, addr))
-		return EG_REASON_HOST;
-	for (uint32_t i = 0; i < conf->denies; i++) {
-		enum eg_reason r;
-
-		if (!eg_prefix_has(conf->deny[i].dst, addr))
-			continue;
-		r = reasons[conf->deny[i].class];
-		/* Metadata wins, and private is the mildest. */
-		if (r == EG_REASON_METADATA)
-			return r;
-		if (found == EG_REASON_NONE || found == EG_REASON_PRIVATE)
-			found = r;
-	}
-	return found;
-}
-
-/* ---- counters -------------------------------------------------------------------------------- */
-
-struct count {
-	struct eg_reason_counts *c;
-	size_t off; /* of the field in it */
-	uint32_t ifindex, epoch;
-};
-
-static int count_elem(const struct rl_elem_info *e, void *arg)
-{
-	struct count *c = arg;
-	struct link_key k;
-	uint32_t reason;
-
-	if (e->key_len != sizeof(k))
-		return 0;
-	memcpy(&k, e->key, sizeof(k));
-	reason = k.mark & EG_MARK_LOW;
-	if (k.ifindex != c->ifindex || k.mark >> EG_EPOCH_SHIFT != c->epoch ||
-	    reason >= EG_REASONS)
-		return 0;
-	memcpy((char *)&c->c[reason] + c->off, &e->packets,
-	       sizeof(e->packets));
-	return 0;
-}
-
-static int count_msg(const struct nlmsghdr *h, void *arg)
-{
-	return rl_elem_parse(h, count_elem, arg);
-}
-
-/* Every reason of one set by key: no walk over other slots' elements. */
-static int counts_get(struct rl_gw *gw, const char *set, struct count *c,
-		      struct eg_err *err)
-{
-	struct nftnl_set *s[EG_REASON_COUNT];
-	size_t n = 0;
-	int r = 0;
-
-	for (uint32_t i = 1; !r && i < EG_REASON_COUNT; i++) {
-		struct link_key k = { c->ifindex,
-				      c->epoch << EG_EPOCH_SHIFT | i };
-
-		s[n] = rl_elems(T, set);
-		if (!s[n] || !rl_elem(s[n], &k, sizeof(k), 0))
-			r = eg_err_set(err, -ENOMEM, "out of memory");
-		n++;
-	}
-	if (!r)
-		r = rl_nft_get_elems(gw->nft, IP, s, n, count_msg, c, err);
-	for (size_t i = 0; i < n; i++)
-		rl_elems_free(s[i]);
-	return r;
-}
+/* ---- reading ------------------------------------------------------------- */
 
 int rl_gw_counters(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 		   struct eg_reason_counts *c, uint64_t *unattributed,
 		   struct eg_err *err)
 {
-	static const struct {
-		const char *set;
-		size_t off;
-	} sets[] = {
-		/* Innermost first: a packet between two reads is then never
-		 * sent without having been denied. */
-		{ "sent", offsetof(struct eg_reason_counts, sent) },
-		{ "suppressed", offsetof(struct eg_reason_counts, suppressed) },
-	};
-	struct count q = { .c = c, .ifindex = ifindex_of(gw, slot),
-			   .epoch = eg_epoch(generation) };
-	int r = 0;
+	struct rl_ask ask[KERNEL_REASONS * COUNTS] = {0};
+	struct rl_found found[KERNEL_REASONS * COUNTS];
+	uint64_t lost = 0;
+	struct rl_slot *s;
+	int rc = slot_of(gw, slot, &s, err);
 
-	for (unsigned int i = 0; i < EG_REASONS; i++)
+	if (rc)
+		return rc;
+	ask_counters(ask, eg_plan_ifindex(gw->conf, slot),
+		     epoch_mark(generation));
+	rc = rl_get(gw->nl, ask, found, KERNEL_REASONS * COUNTS, err);
+	if (!rc)
+		rc = rl_counter_get(gw->nl, "unattributed", &lost, err);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < EG_REASONS; i++)
 		c[i].denied = c[i].suppressed = c[i].sent = 0;
-	for (size_t i = 0; !r && i < EG_ARRAY_SIZE(sets); i++) {
-		q.off = sets[i].off;
-		r = counts_get(gw, sets[i].set, &q, err);
+	for (size_t i = 0; i < KERNEL_REASONS; i++) {
+		struct eg_reason_counts *r = &c[kernel_reason[i]];
+
+		r->denied = found[COUNTS * i].packets;
+		r->suppressed = found[COUNTS * i + 1].packets;
+		r->sent = found[COUNTS * i + 2].packets;
 	}
-	q.off = offsetof(struct eg_reason_counts, denied);
-	if (!r)
-		r = counts_get(gw, "denied", &q, err);
-	*unattributed = 0;
-	if (!r)
-		r = rl_nft_counter(gw->nft, IP, T, "unattributed", unattributed,
-				   err);
-	return r;
-}
-
-struct traffic {
-	struct link_key k;
-	uint64_t bytes, packets;
-};
-
-static int traffic_elem(const struct rl_elem_info *e, void *arg)
-{
-	struct traffic *t = arg;
-
-	if (e->key_len == sizeof(t->k) && !memcmp(e->key, &t->k, sizeof(t->k))) {
-		t->bytes = e->bytes;
-		t->packets = e->packets;
-	}
+	*unattributed = lost;
 	return 0;
-}
-
-static int traffic_msg(const struct nlmsghdr *h, void *arg)
-{
-	return rl_elem_parse(h, traffic_elem, arg);
-}
-
-static int traffic_get(struct rl_gw *gw, const char *set, struct traffic *t,
-		       struct eg_err *err)
-{
-	struct nftnl_set *s = rl_elems(T, set);
-	int r = s && rl_elem(s, &t->k, sizeof(t->k), 0) ?
-			rl_nft_get_elems(gw->nft, IP, &s, 1, traffic_msg, t,
-					 err) :
-			eg_err_set(err, -ENOMEM, "out of memory");
-
-	rl_elems_free(s);
-	return r;
 }
 
 int rl_gw_traffic(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 		  uint64_t *tx_bytes, uint64_t *tx_packets, uint64_t *rx_bytes,
 		  uint64_t *rx_packets, struct eg_err *err)
 {
-	struct traffic tx = { .k = link_key(gw, slot, generation, 0) };
-	struct traffic rx = tx;
-	int r = traffic_get(gw, "tx", &tx, err);
+	struct rl_ask ask[2] = {{.set = "tx"}, {.set = "rx"}};
+	struct rl_found found[2];
+	struct rl_slot *s;
+	int rc = slot_of(gw, slot, &s, err);
 
-	if (!r)
-		r = traffic_get(gw, "rx", &rx, err);
-	*tx_bytes = tx.bytes;
-	*tx_packets = tx.packets;
-	*rx_bytes = rx.bytes;
-	*rx_packets = rx.packets;
-	return r;
-}
-
-/* ---- after a restart ---------------------------------------------------------------------------- */
-
-struct adopt {
-	struct rl_gw *gw;
-	struct slot *s;
-	uint32_t slot;
-	int64_t now;
-	void (*cb)(void *arg, const struct rl_pin *pin);
-	void *arg;
-	int error;
-};
-
-static int adopt_pin(const struct rl_elem_info *e, void *arg)
-{
-	struct adopt *a = arg;
-	struct pin_key k;
-	uint16_t be;
-	struct pin p = { 0 };
-	struct rl_pin info;
-
-	if (e->key_len != sizeof(k) || a->error)
-		return 0;
-	memcpy(&k, e->key, sizeof(k));
-	memcpy(&be, k.port, sizeof(be));
-	p.addr = ntohl(k.addr);
-	p.proto = k.proto[0];
-	p.port = p.proto == IPPROTO_ICMP ? k.port[0] : ntohs(be);
-	p.end_ns = a->now + (int64_t)e->expires_ms * 1000000;
-	if (a->s->npins >= PINS_MAX || shadow_room(a->s, 1)) {
-		a->error = -ENOMEM;
-		return 0;
-	}
-	a->s->pin[a->s->npins++] = p;
-	info = (struct rl_pin){ .slot = a->slot, .addr = p.addr,
-				.proto = p.proto, .port = p.port,
-				.left_s = (uint32_t)(e->expires_ms / 1000) };
-	if (a->cb)
-		a->cb(a->arg, &info);
+	if (rc)
+		return rc;
+	part_key(&ask[0].key, PART_TX, eg_plan_ifindex(gw->conf, slot),
+		 epoch_mark(generation));
+	part_key(&ask[1].key, PART_RX, eg_plan_ifindex(gw->conf, slot),
+		 epoch_mark(generation));
+	rc = rl_get(gw->nl, ask, found, 2, err);
+	if (rc)
+		return rc;
+	*tx_bytes = found[0].bytes;
+	*tx_packets = found[0].packets;
+	*rx_bytes = found[1].bytes;
+	*rx_packets = found[1].packets;
 	return 0;
 }
 
-static int adopt_msg(const struct nlmsghdr *h, void *arg)
+/* ---- takeover ------------------------------------------------------------ */
+
+static uint16_t key_port(const struct rl_key *k)
 {
-	return rl_elem_parse(h, adopt_pin, arg);
+	return (uint16_t)(k->b[8] << 8 | k->b[9]);
 }
 
-static void adopt_restart(void *arg)
+static uint32_t key_addr(const struct rl_key *k)
 {
-	((struct adopt *)arg)->s->npins = 0;
+	return (uint32_t)k->b[0] << 24 | (uint32_t)k->b[1] << 16 |
+	       (uint32_t)k->b[2] << 8 | k->b[3];
 }
 
-/* The lease's elements, put again where they are: adding is idempotent. */
-static int lease_again(struct rl_gw *gw, const struct rl_lease *l,
-		       const struct rl_box *box, size_t n, struct eg_err *err)
+static int adopt_pins(struct rl_slot *s, const struct rl_dump *d)
 {
-	struct rl_batch *b = rl_batch_new(gw->nft);
-	char name[RL_NAME];
+	int64_t now = boot_ms();
+	int rc = rl_pins_room(&s->pins, d->n, now);
 
-	if (!b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	(void)rl_gw_name(name, 'x', l->slot - gw->first);
-	rl_batch_flush(b, IP, T, name, "former addresses");
-	box_elems(b, name, box, n);
-	lease_elems(b, gw, l);
-	return rl_batch_commit(b, err);
+	for (size_t i = 0; !rc && i < d->n; i++)
+		if (d->v[i].key.len == 12 && d->v[i].left_ms)
+			rl_pins_put(&s->pins,
+				    &(struct rl_pin_ent){
+					    .addr = key_addr(&d->v[i].key),
+					    .proto = d->v[i].key.b[4],
+					    .port = key_port(&d->v[i].key),
+					    .until_ms = now +
+							(int64_t)d->v[i].left_ms });
+	return rc;
+}
+
+static void report_pins(struct rl_gw *gw, uint32_t slot,
+			void (*cb)(void *arg, const struct rl_pin *pin),
+			void *arg)
+{
+	struct rl_pin *pin = calloc(RL_PINS_MAX, sizeof(*pin));
+	size_t n = pin ? rl_gw_pins(gw, slot, pin, RL_PINS_MAX) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		cb(arg, &pin[i]);
+	free(pin);
+}
+
+/* The boxes that are in the kernel, as a former main put them. */
+static int adopt_boxes(const struct rl_dump *d, struct rl_box **ret)
+{
+	struct rl_box *box = calloc(d->n + 1, sizeof(*box));
+
+	if (!box)
+		return -ENOMEM;
+	for (size_t i = 0; i < d->n; i++)
+		box[i] = (struct rl_box){
+			.lo = key_addr(&d->v[i].key),
+			.hi = key_addr(d->v[i].end.len ? &d->v[i].end
+						       : &d->v[i].key),
+			.proto = d->v[i].key.b[4],
+			.plo = key_port(&d->v[i].key),
+			.phi = key_port(d->v[i].end.len ? &d->v[i].end
+							: &d->v[i].key),
+		};
+	qsort(box, d->n, sizeof(*box), box_cmp);
+	*ret = box;
+	return 0;
+}
+
+/* Put back what is missing, take away what the lease does not have. */
+static int mend(struct rl_gw *gw, const struct rl_lease *l,
+		const struct rl_found found[PARTS], const struct rl_box *have,
+		size_t nhave, const struct rl_box *want, size_t nwant,
+		struct eg_err *err)
+{
+	uint32_t link = eg_plan_ifindex(gw->conf, l->slot);
+	char set[RL_SET_NAME], what[WHAT];
+	struct rl_elem e;
+
+	rl_begin(gw->nl);
+	rl_set_name(set, 'x', l->slot - gw->first);
+	boxes_diff(gw->nl, set, false, have, nhave, want, nwant);
+	boxes_diff(gw->nl, set, true, want, nwant, have, nhave);
+	for (enum part p = 0; p < PARTS; p++) {
+		bool has = part_fill(&e, p, l, link);
+
+		if (has && !found[p].present)
+			rl_add(gw->nl, part_set[p], &e);
+		else if (!has && found[p].present)
+			rl_del(gw->nl, part_set[p], &e);
+	}
+	(void)snprintf(what, sizeof(what), "taking over slot %u", l->slot);
+	return rl_commit(gw->nl, what, err);
 }
 
 int rl_gw_take_over(struct rl_gw *gw, const struct rl_lease *l,
@@ -1051,29 +1135,42 @@ int rl_gw_take_over(struct rl_gw *gw, const struct rl_lease *l,
 		    void (*cb)(void *arg, const struct rl_pin *pin), void *arg,
 		    struct eg_err *err)
 {
-	struct slot *s = slot_of(gw, l->slot);
-	EG_CLEANUP_FREE struct rl_box *box = NULL;
-	struct adopt a = { .gw = gw, .s = s, .slot = l->slot,
-			   .now = eg_boot_ns(), .cb = cb, .arg = arg };
-	char name[RL_NAME];
-	size_t n = 0;
-	int r;
+	struct rl_box *have = NULL, *want = NULL;
+	struct rl_found found[PARTS];
+	struct rl_dump px = {0};
+	char set[RL_SET_NAME];
+	struct rl_slot *s;
+	size_t nhave = 0, nwant = 0;
+	int rc = lease_valid(gw, l, &s, err);
 
-	if (!s || s->generation)
-		return eg_err_set(err, -EBUSY, "slot %u is leased already",
-				  l->slot);
-	r = compile(gw, l, prog, &box, &n, err);
-	if (!r)
-		r = lease_again(gw, l, box, n, err);
-	if (!r)
-		r = rl_nft_dump_set(gw->nft, IP, T,
-				    rl_gw_name(name, 'p', l->slot - gw->first),
-				    adopt_msg, adopt_restart, &a, err);
-	if (!r && a.error)
-		r = eg_err_set(err, a.error, "out of memory");
-	if (r)
-		return r;
-	s->generation = l->generation;
-	s->quiet = l->drop;
+	if (rc)
+		return rc;
+	slot_forget(s);
+	rc = parts_found(gw, l->slot, l->generation, found, err);
+	if (!rc)
+		rc = compile(gw, l, prog, &want, &nwant, err);
+	if (!rc)
+		rc = rl_dump(gw->nl, rl_set_name(set, 'x', l->slot - gw->first),
+			     &px, err);
+	if (!rc)
+		rc = adopt_boxes(&px, &have);
+	nhave = px.n;
+	if (!rc)
+		rc = rl_dump(gw->nl, rl_set_name(set, 'p', l->slot - gw->first),
+			     &px, err);
+	if (!rc)
+		rc = adopt_pins(s, &px);
+	if (!rc)
+		rc = mend(gw, l, found, have, nhave, want, nwant, err);
+	free(have);
+	rl_dump_free(&px);
+	if (rc) {
+		free(want);
+		rl_pins_clear(&s->pins);
+		return rc;
+	}
+	slot_holds(s, l, want, nwant);
+	if (cb)
+		report_pins(gw, l->slot, cb, arg);
 	return 0;
 }

@@ -1,47 +1,64 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * egressd: names shared by the files that make up a gateway's table.
+ * egressd: what gwtable.c, gateway.c and the tests share about a gateway.
+ *
+ * The shadow: for each slot the generation that holds it, the boxes of its
+ * prefix set and its pins. It is changed only after the kernel acknowledged
+ * the same change.
  */
 #ifndef RL_GW_H
 #define RL_GW_H
 
-#include "netpool/base/conf.h"
-#include "netpool/base/err.h"
+#include "netpool/base/plan.h"
 #include "rules/batch.h"
+#include "rules/compile.h"
+#include "rules/kernel.h"
+#include "rules/pins.h"
 
-#define RL_TABLE_VERSION "v1" /* a set of this name marks the layout */
+/* Raised whenever the static table changes its meaning. */
+#define RL_LAYOUT 1
 
-/* Elements every set of a gateway may need; sizes are given up front to the
- * kernel, which reserves 32 octets for each: about 1 MiB a gateway. */
-#define RL_COUNTERS_PER_SLOT 16 /* reasons a slot is likely to collect */
-#define RL_SEEN_PER_LEASE 64U	/* first packets recorded whatever the rate */
-#define RL_LOG_RATE 50U		/* records a slot and second after that */
-#define RL_LOG_BURST 100U
-#define RL_ICMP_RATE 50U /* ICMP errors a slot and second */
+#define RL_SET_NAME 8 /* "p000" .. "x16383" */
 
-/* "p007", "x007", "s007": a slot's sets and chain, by index in the gateway. */
-#define RL_NAME 8
-const char *rl_gw_name(char buf[RL_NAME], char kind, uint32_t index);
+/* Log entries a lease gets by default: packets a second, and at once. */
+#define RL_LOG_S 50
+#define RL_LOG_BURST(s) (2 * (s))
 
-/* The three kinds of always-denied addresses, as sets of a gateway. */
-struct rl_ranges;
-
-/* rl_gw_build() - the whole static table into a batch. */
-void rl_gw_build(struct rl_batch *b, const struct eg_conf *conf,
-		 uint32_t gateway);
-
-/* rl_host_elems() - elements of `host`: pool, links, the host's addresses. */
-void rl_host_elems(struct rl_batch *b, const struct eg_conf *conf,
-		   const uint32_t *addr, size_t n);
-
-/* One interval set from prefixes and addresses, merged; used by both tables. */
-struct rl_range {
-	uint32_t lo, hi;
+struct rl_slot {
+	bool leased, known; /* known: generation holds something to scrub */
+	uint64_t generation;
+	struct rl_lease lease;
+	struct rl_box *box;
+	size_t nbox;
+	struct rl_pins pins;
 };
-size_t rl_ranges_merge(struct rl_range *r, size_t n);
-void rl_ranges_elems(struct rl_batch *b, uint16_t family, const char *set,
-		     const struct rl_range *r, size_t n);
-size_t rl_ranges_class(const struct eg_conf *conf, uint8_t class,
-		       struct rl_range *ret, size_t cap);
+
+struct rl_gw {
+	const struct eg_conf *conf;
+	uint32_t gateway, first, count;
+	struct rl_nl *nl;
+	struct rl_space space;
+	bool refresh; /* re-adding an element refreshes its timeout (6.12) */
+	struct rl_slot *slot;
+};
+
+/* rl_gwtable_put() - the whole static table into the open batch. */
+void rl_gwtable_put(struct rl_gw *gw);
+
+/* rl_gwtable_denied() - (re)fill the always-denied sets from gw->space. */
+void rl_gwtable_denied(struct rl_gw *gw, bool flush);
+
+/* rl_gwtable_comment() - layout and what the rules were made from. */
+void rl_gwtable_comment(const struct rl_gw *gw, char *buf, size_t cap);
+
+/* rl_ranges_put() - ranges as elements of an interval set, all disjoint. */
+void rl_ranges_put(struct rl_nl *nl, const char *set, const struct rl_ranges *r);
+
+static inline const char *rl_set_name(char buf[RL_SET_NAME], char kind,
+				      uint32_t index)
+{
+	(void)snprintf(buf, RL_SET_NAME, "%c%03u", kind, index % 1000000);
+	return buf;
+}
 
 #endif

@@ -1,860 +1,921 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: the table of a gateway.
+ * egressd: the static table of a gateway
  *
- * Order, which no policy can change (the numbers are hook priorities in
- * prerouting):
+ * Made once, with the gateway; afterwards only plain set elements come and
+ * go (a rule or a verdict element would make the kernel walk all chains).
  *
- *  -450 pre     before defragmentation: whose packet is it? Source address
- *               and MAC must be the slot's own; no fragments, no IP options,
- *               no TTL of 1; no lease, no traffic.
- *  -300 raw     port 53, whatever the destination, goes to the guard,
- *               untracked, under a limit of the link's own.
- *  -150 decide  after conntrack and before routing can swallow anything:
- *               always-denied destinations (established flows included),
- *               flows of the lease in `live`, then the slot's own sets.
- *     0 fwd,inp accept what was marked and replies to it, and drop the rest.
+ *   prerouting -450  `enter`    whose packet is it? -> `own` for a slot's own
+ *   prerouting -300  `guard`    port 53 to the DNS guard
+ *   prerouting -150  `decide`   everything else; policy drop
+ *   forward, input   accept only what `decide` or `guard` marked; policy drop
+ *   output -300      `answer`   the guard's answers are not tracked
  *
- * Every denial passes `deny`: counted by (link, mark), where the mark is the
- * lease's epoch and the reason; then either logged and counted as `sent` by
- * the very rule that logs, or counted as `suppressed`. So denied = suppressed
- * + sent holds by construction; what finds no room for its counter is in
- * `unattributed`. A limit never decides a verdict.
+ * A condition whose payload cannot be read breaks its rule, so each test that
+ * must hold is written as "what fits goes on", never "what does not is
+ * denied": a packet nothing fits falls to the denying end of its chain.
  *
- * All verdicts are static. What a lease or a pin adds is plain set elements,
- * which the kernel takes without looking at the rules again. Pin sets come
- * first: the kernel finds a set by walking the table's list.
+ * Pin sets come first in the table: the kernel finds a set by walking the
+ * list. Sets that packets fill have a size, which costs up to 32 octets an
+ * element at creation (buckets for 4/3 of it, rounded up to a power of two:
+ * the sizes here are three quarters of powers of two). Why so many: a counter
+ * has a key for each reason a link can have, now and in a lease being
+ * scrubbed (3 x 6144, 0.6 MB); `seen` shares 48 a link, which only the rate
+ * limit has to make up for (12288, 0.4 MB); the rest has at most two keys a
+ * link and a third for the lease being scrubbed (4 x 768, 0.1 MB).
  */
-#include "netpool/base/plan.h"
-#include "netpool/base/reason.h"
-#include "netpool/base/util.h"
-#include "rules/expr.h"
+#include "rules/deny.h"
 #include "rules/gw.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
+#include "netpool/base/reason.h"
+#include "netpool/base/util.h"
+
+#include <netinet/in.h> /* before linux/netfilter.h */
+
+#include <linux/if_arp.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/rtnetlink.h>
-#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <stdio.h>
-#include <string.h>
 
-#define IP RL_FAMILY_IP
-#define T EG_TABLE
-#define LL NFT_PAYLOAD_LL_HEADER
 #define NH NFT_PAYLOAD_NETWORK_HEADER
 #define TH NFT_PAYLOAD_TRANSPORT_HEADER
+#define LL NFT_PAYLOAD_LL_HEADER
+
+#define EPOCH_BITS (~EG_MARK_LOW)
+#define PORT_DNS 53
 #define IFINDEX_LO 1
 
-#define CT_INVALID 1U
-#define CT_ESTABLISHED 2U
-#define CT_RELATED 4U
-#define CT_NEW 8U
+/* Destinations that leave a log entry whatever the rate: of a gateway; a
+ * lease makes SHARE at once and as many again in an hour. */
+#define SEEN_SIZE 12288
+#define SEEN_TIMEOUT_S 3600
+#define SHARE 512
 
-#define PIN_GC_MS 60000U  /* collectors run for every set: seldom is enough */
-#define SEEN_MS 600000U	  /* a destination is "new" again after this */
-#define SHARE_MS 3600000U
-#define RATE_MS 60000U
+/* Sets with one element a link and epoch, or two a link. */
+#define LINK_SIZE 768
 
-const char *rl_gw_name(char buf[RL_NAME], char kind, uint32_t index)
+/* ICMP rejects of a slot: a second, and at once. */
+#define ICMP_S 50
+
+/* Queries of a slot when the configuration leaves it at 0 (api: default). */
+#define DNS_S 200
+
+#define FIELDS(...)                                                            \
+	{                                                                      \
+		__VA_ARGS__                                                    \
+	}
+
+#define C_WEIGH_PORT RL_C_WEIGH "_port"
+#define C_WEIGH_RATE RL_C_WEIGH "_rate"
+
+/* ---- sets ---------------------------------------------------------------- */
+
+static void slot_sets(struct rl_gw *gw)
 {
-	(void)snprintf(buf, RL_NAME, "%c%03u", kind, index % 1000);
-	return buf;
+	char name[RL_SET_NAME];
+	struct rl_set set = {
+		.name = name,
+		.flags = NFT_SET_TIMEOUT,
+		.type = RL_T3(RL_T_IPADDR, RL_T_PROTO, RL_T_SERVICE),
+		.len = 12,
+		.gc_s = 60, /* the default second wakes the CPU for each set */
+		.field = FIELDS(4, 1, 2),
+		.nfields = 3,
+	};
+
+	for (uint32_t i = 0; i < gw->count; i++) {
+		rl_set_name(name, 'p', i);
+		rl_set(gw->nl, &set);
+	}
+	set.flags = NFT_SET_INTERVAL;
+	set.gc_s = 0;
+	for (uint32_t i = 0; i < gw->count; i++) {
+		rl_set_name(name, 'x', i);
+		rl_set(gw->nl, &set);
+	}
 }
 
-/* ---- ranges --------------------------------------------------------------------- */
-
-static int range_order(const void *a, const void *b)
+/* What a lease is made of, and who may send from where. */
+static void lease_sets(struct rl_nl *nl, uint32_t count)
 {
-	const struct rl_range *x = a, *y = b;
+	const struct rl_set sets[] = {
+		{.name = "lease",
+		 .flags = NFT_SET_MAP,
+		 .type = RL_T_IFINDEX,
+		 .len = 4,
+		 .data_type = RL_T_MARK,
+		 .data_len = 4},
+		{.name = "live",
+		 .type = RL_T2(RL_T_IFINDEX, RL_T_MARK),
+		 .len = 8,
+		 .field = FIELDS(4, 4),
+		 .nfields = 2},
+		{.name = "source",
+		 .type = RL_T3(RL_T_IFINDEX, RL_T_IPADDR, RL_T_ETHER),
+		 .len = 16,
+		 .size = count,
+		 .field = FIELDS(4, 4, 6),
+		 .nfields = 3},
+		{.name = "quiet", .type = RL_T_IFINDEX, .len = 4},
+		{.name = "report", .type = RL_T_IFINDEX, .len = 4},
+		{.name = "tx",
+		 .type = RL_T2(RL_T_IFINDEX, RL_T_MARK),
+		 .len = 8,
+		 .field = FIELDS(4, 4),
+		 .nfields = 2},
+		{.name = "rx",
+		 .type = RL_T2(RL_T_IFINDEX, RL_T_MARK),
+		 .len = 8,
+		 .field = FIELDS(4, 4),
+		 .nfields = 2},
+		{.name = "newflows", .type = RL_T_IFINDEX, .len = 4},
+		{.name = "flows", .type = RL_T_IFINDEX, .len = 4},
+	};
 
-	return x->lo < y->lo ? -1 : x->lo > y->lo;
+	for (size_t i = 0; i < EG_ARRAY_SIZE(sets); i++)
+		rl_set(nl, &sets[i]);
 }
 
-size_t rl_ranges_merge(struct rl_range *r, size_t n)
+static void denied_sets(struct rl_nl *nl)
 {
-	size_t m = 0;
+	struct rl_set set = {
+		.flags = NFT_SET_INTERVAL, .type = RL_T_IPADDR, .len = 4};
+	static const char *const name[] = {"metadata", "host", "reserved",
+					   "private"};
 
-	qsort(r, n, sizeof(*r), range_order);
-	for (size_t i = 0; i < n; i++) {
-		/* Adjacent ones join too, up to the end of the address space. */
-		if (m && (r[m - 1].hi == UINT32_MAX ||
-			  r[i].lo <= r[m - 1].hi + 1)) {
-			if (r[i].hi > r[m - 1].hi)
-				r[m - 1].hi = r[i].hi;
+	for (size_t i = 0; i < EG_ARRAY_SIZE(name); i++) {
+		set.name = name[i];
+		rl_set(nl, &set);
+	}
+}
+
+/* Sets that packets fill; every one bounded, every key starts with the link. */
+static void packet_sets(struct rl_nl *nl)
+{
+	const struct rl_set sets[] = {
+		{.name = "seen",
+		 .flags = NFT_SET_EVAL | NFT_SET_TIMEOUT,
+		 .type = RL_T2(RL_T3(RL_T2(RL_T_IFINDEX, RL_T_MARK),
+				     RL_T_IPADDR, RL_T_PROTO),
+			       RL_T_SERVICE),
+		 .len = 20,
+		 .size = SEEN_SIZE,
+		 .timeout_s = SEEN_TIMEOUT_S,
+		 .gc_s = 60,
+		 .field = FIELDS(4, 4, 4, 1, 2),
+		 .nfields = 5},
+		{.name = "share",
+		 .flags = NFT_SET_EVAL,
+		 .type = RL_T2(RL_T_IFINDEX, RL_T_MARK),
+		 .len = 8,
+		 .size = LINK_SIZE,
+		 .field = FIELDS(4, 4),
+		 .nfields = 2},
+		{.name = "lograte",
+		 .flags = NFT_SET_EVAL,
+		 .type = RL_T2(RL_T_IFINDEX, RL_T_MARK),
+		 .len = 8,
+		 .size = LINK_SIZE,
+		 .field = FIELDS(4, 4),
+		 .nfields = 2},
+		{.name = "dnsrate",
+		 .flags = NFT_SET_EVAL,
+		 .type = RL_T2(RL_T_IFINDEX, RL_T_PROTO),
+		 .len = 8,
+		 .size = LINK_SIZE,
+		 .field = FIELDS(4, 1),
+		 .nfields = 2},
+		{.name = "icmprate",
+		 .flags = NFT_SET_EVAL,
+		 .type = RL_T_IFINDEX,
+		 .len = 4,
+		 .size = LINK_SIZE},
+	};
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(sets); i++)
+		rl_set(nl, &sets[i]);
+}
+
+static void fill_source(struct rl_gw *gw)
+{
+	for (uint32_t i = 0; i < gw->count; i++) {
+		uint32_t slot = gw->first + i;
+		uint8_t mac[EG_MAC_LEN];
+		struct rl_elem e = {0};
+
+		eg_plan_mac_slot(mac, slot);
+		rl_key_host(&e.key, eg_plan_ifindex(gw->conf, slot));
+		rl_key_addr(&e.key, eg_plan_addr(gw->conf, slot));
+		rl_key_mac(&e.key, mac);
+		rl_add(gw->nl, "source", &e);
+	}
+}
+
+void rl_ranges_put(struct rl_nl *nl, const char *set, const struct rl_ranges *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct rl_elem lo = {0}, hi = {.interval_end = true};
+
+		rl_key_addr(&lo.key, r->v[i].lo);
+		rl_add(nl, set, &lo);
+		if (r->v[i].hi == UINT32_MAX)
+			break; /* open to the end of the space */
+		rl_key_addr(&hi.key, r->v[i].hi + 1);
+		rl_add(nl, set, &hi);
+	}
+}
+
+void rl_gwtable_denied(struct rl_gw *gw, bool flush)
+{
+	const struct {
+		const char *set;
+		const struct rl_ranges *r;
+	} all[] = {
+		{"metadata", &gw->space.metadata},
+		{"host", &gw->space.host},
+		{"reserved", &gw->space.reserved},
+		{"private", &gw->space.private},
+	};
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(all); i++) {
+		/* the host's addresses are known to rl_gw_host() alone: what
+		 * a former main put there stays until then */
+		if (flush && all[i].r == &gw->space.host)
 			continue;
-		}
-		r[m++] = r[i];
-	}
-	return m;
-}
-
-void rl_ranges_elems(struct rl_batch *b, uint16_t family, const char *set,
-		     const struct rl_range *r, size_t n)
-{
-	struct nftnl_set *s = n ? rl_elems(T, set) : NULL;
-	bool ok = s != NULL;
-
-	if (!n)
-		return;
-	for (size_t i = 0; ok && i < n; i++) {
-		uint32_t lo = htonl(r[i].lo), end = htonl(r[i].hi + 1);
-
-		ok = rl_elem(s, &lo, sizeof(lo), 0);
-		if (ok && r[i].hi != UINT32_MAX)
-			ok = rl_elem_end(s, &end, sizeof(end));
-	}
-	if (!ok)
-		rl_batch_spoil(b, -ENOMEM);
-	rl_batch_elems(b, family, s, set);
-}
-
-size_t rl_ranges_class(const struct eg_conf *conf, uint8_t class,
-		       struct rl_range *ret, size_t cap)
-{
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < conf->denies && n < cap; i++)
-		if (conf->deny[i].class == class)
-			ret[n++] = (struct rl_range){
-				conf->deny[i].dst.addr,
-				eg_prefix_last(conf->deny[i].dst)
-			};
-	return rl_ranges_merge(ret, n);
-}
-
-void rl_host_elems(struct rl_batch *b, const struct eg_conf *conf,
-		   const uint32_t *addr, size_t n)
-{
-	struct rl_range r[EG_HOST_ADDRS + 2];
-	size_t m = 0;
-
-	r[m++] = (struct rl_range){ conf->prefix.addr,
-				    eg_prefix_last(conf->prefix) };
-	r[m++] = (struct rl_range){ conf->link_prefix.addr,
-				    eg_prefix_last(conf->link_prefix) };
-	for (size_t i = 0; i < n && m < EG_ARRAY_SIZE(r); i++)
-		r[m++] = (struct rl_range){ addr[i], addr[i] };
-	m = rl_ranges_merge(r, m);
-	rl_ranges_elems(b, IP, "host", r, m);
-}
-
-/* ---- sets --------------------------------------------------------------------------- */
-
-struct build {
-	struct rl_batch *b;
-	const struct eg_conf *c;
-	uint32_t gw, first, n;
-	uint32_t set_id;
-};
-
-static void set(struct build *w, struct rl_set_spec spec)
-{
-	spec.table = T;
-	rl_batch_set(w->b, IP, rl_set(&spec, ++w->set_id), "a set");
-}
-
-#define PIN_KEY RL_T3(RL_T_IPADDR, RL_T_PROTO, RL_T_SERVICE)
-#define LINK_MARK RL_T2(RL_T_IFINDEX, RL_T_MARK)
-
-static void slot_sets(struct build *w)
-{
-	char name[RL_NAME];
-
-	for (uint32_t i = 0; i < w->n; i++)
-		set(w, (struct rl_set_spec){ .name = rl_gw_name(name, 'p', i),
-					     .key_type = PIN_KEY,
-					     .key_len = 12,
-					     .flags = NFT_SET_TIMEOUT,
-					     .gc_ms = PIN_GC_MS });
-	for (uint32_t i = 0; i < w->n; i++)
-		set(w, (struct rl_set_spec){ .name = rl_gw_name(name, 'x', i),
-					     .key_type = PIN_KEY,
-					     .key_len = 12,
-					     .flags = NFT_SET_INTERVAL,
-					     .field = { 4, 1, 2 },
-					     .nfields = 3 });
-}
-
-static void counter_set(struct build *w, const char *name, uint32_t per_slot)
-{
-	set(w, (struct rl_set_spec){ .name = name, .key_type = LINK_MARK,
-				     .key_len = 8, .flags = NFT_SET_EVAL,
-				     .size = w->n * per_slot });
-}
-
-static void rate_set(struct build *w, const char *name, uint32_t type,
-		     uint32_t len, uint32_t size, uint64_t timeout)
-{
-	set(w, (struct rl_set_spec){ .name = name, .key_type = type,
-				     .key_len = len,
-				     .flags = NFT_SET_EVAL | NFT_SET_TIMEOUT,
-				     .size = size, .timeout_ms = timeout,
-				     .gc_ms = PIN_GC_MS });
-}
-
-static void state_sets(struct build *w)
-{
-	set(w, (struct rl_set_spec){ .name = "lease",
-				     .key_type = RL_T_IFINDEX, .key_len = 4,
-				     .data_type = RL_T_MARK, .data_len = 4 });
-	set(w, (struct rl_set_spec){ .name = "live", .key_type = LINK_MARK,
-				     .key_len = 8 });
-	set(w, (struct rl_set_spec){ .name = "quiet",
-				     .key_type = RL_T_IFINDEX, .key_len = 4 });
-	counter_set(w, "denied", RL_COUNTERS_PER_SLOT);
-	counter_set(w, "sent", RL_COUNTERS_PER_SLOT);
-	counter_set(w, "suppressed", RL_COUNTERS_PER_SLOT);
-	counter_set(w, "tx", 4);
-	counter_set(w, "rx", 4);
-	rate_set(w, "seen",
-		 RL_T5(RL_T_IFINDEX, RL_T_MARK, RL_T_IPADDR, RL_T_PROTO,
-		       RL_T_SERVICE),
-		 20, w->n * RL_SEEN_PER_LEASE, SEEN_MS);
-	rate_set(w, "share", LINK_MARK, 8, w->n * 4, SHARE_MS);
-	rate_set(w, "lograte", RL_T_IFINDEX, 4, w->n * 2, RATE_MS);
-	rate_set(w, "icmprate", RL_T_IFINDEX, 4, w->n * 2, RATE_MS);
-	rate_set(w, "dnsrate", RL_T2(RL_T_IFINDEX, RL_T_PROTO), 8, w->n * 4,
-		 RATE_MS);
-	rl_batch_obj(w->b, IP, rl_counter_obj(T, "unattributed"),
-		     "counter unattributed");
-	rl_batch_obj(w->b, IP, rl_counter_obj(T, "stray"), "counter stray");
-}
-
-static void class_set(struct build *w, const char *name, int class)
-{
-	struct rl_range r[EG_CONF_DENY_ADDRS];
-	size_t n;
-
-	set(w, (struct rl_set_spec){ .name = name, .key_type = RL_T_IPADDR,
-				     .key_len = 4,
-				     .flags = NFT_SET_INTERVAL });
-	if (class < 0)
-		return;
-	n = rl_ranges_class(w->c, (uint8_t)class, r, EG_ARRAY_SIZE(r));
-	rl_ranges_elems(w->b, IP, name, r, n);
-}
-
-static void byte_set(struct build *w, const char *name, uint32_t type,
-		     uint32_t len, const uint8_t *v, size_t n)
-{
-	struct nftnl_set *s = rl_elems(T, name);
-	bool ok = s != NULL;
-
-	set(w, (struct rl_set_spec){ .name = name, .key_type = type,
-				     .key_len = len });
-	for (size_t i = 0; ok && i < n; i++) {
-		uint32_t wide = v[i];
-
-		ok = len == 1 ? rl_elem(s, &v[i], 1, 0)
-			      : rl_elem(s, &wide, 4, 0);
-	}
-	if (!ok)
-		rl_batch_spoil(w->b, -ENOMEM);
-	rl_batch_elems(w->b, IP, s, name);
-}
-
-static void fixed_sets(struct build *w)
-{
-	static const uint8_t ports[] = { IPPROTO_TCP, IPPROTO_UDP,
-					 IPPROTO_SCTP, IPPROTO_DCCP,
-					 IPPROTO_UDPLITE };
-	/* Nobody is to be answered, or answering would be abused. */
-	static const uint8_t silent[] = { EG_REASON_SPOOFED,
-					  EG_REASON_FRAGMENT, EG_REASON_RATE,
-					  EG_REASON_UNLEASED };
-
-	class_set(w, "metadata", EG_DENY_METADATA);
-	class_set(w, "reserved", EG_DENY_RESERVED);
-	class_set(w, "private", EG_DENY_PRIVATE);
-	class_set(w, "host", -1);
-	rl_host_elems(w->b, w->c, NULL, 0);
-	byte_set(w, "ports", RL_T_PROTO, 1, ports, sizeof(ports));
-	byte_set(w, "silent", RL_T_MARK, 4, silent, sizeof(silent));
-}
-
-/* The slots' own addresses, and which chain asks which sets. */
-static void link_sets(struct build *w)
-{
-	struct nftnl_set *src = rl_elems(T, "source");
-	struct nftnl_set *slots = rl_elems(T, "slots");
-	bool ok = src && slots;
-	char name[RL_NAME];
-
-	set(w, (struct rl_set_spec){ .name = "source",
-				     .key_type = RL_T3(RL_T_IFINDEX,
-						       RL_T_IPADDR,
-						       RL_T_ETHERADDR),
-				     .key_len = 16 });
-	set(w, (struct rl_set_spec){ .name = "slots",
-				     .key_type = RL_T_IFINDEX, .key_len = 4,
-				     .data_type = 0xffffff00U });
-	for (uint32_t i = 0; ok && i < w->n; i++) {
-		struct {
-			uint32_t ifindex, addr;
-			uint8_t mac[8];
-		} k = { .ifindex = EG_IFINDEX_SLOT + i,
-			.addr = htonl(eg_plan_addr(w->c, w->first + i)) };
-
-		eg_plan_mac_slot(k.mac, w->first + i);
-		ok = rl_elem(src, &k, sizeof(k), 0) &&
-		     rl_elem_goto(slots, &k.ifindex, 4,
-				  rl_gw_name(name, 's', i));
-	}
-	if (!ok)
-		rl_batch_spoil(w->b, -ENOMEM);
-	rl_batch_elems(w->b, IP, src, "source");
-	rl_batch_elems(w->b, IP, slots, "slots");
-}
-
-/* ---- pieces of rules ------------------------------------------------------------------- */
-
-static void begin(struct rl_rule *x, const char *chain)
-{
-	rl_rule_begin(x, IP, T, chain);
-}
-
-static void add(struct build *w, struct rl_rule *x, const char *what)
-{
-	rl_batch_rule(w->b, IP, rl_rule_take(x), what);
-}
-
-static void to(struct build *w, struct rl_rule *x, const char *chain)
-{
-	rl_verdict(x, NFT_GOTO, chain);
-	add(w, x, chain);
-}
-
-/* Put the reason into the mark and go to `deny`. */
-static void deny(struct build *w, struct rl_rule *x, enum eg_reason reason)
-{
-	rl_meta(x, NFT_META_MARK, 0);
-	rl_bitwise(x, 0, ~EG_MARK_LOW, reason);
-	rl_meta_set(x, NFT_META_MARK, 0);
-	to(w, x, "deny");
-}
-
-static void iif_is(struct rl_rule *x, uint32_t ifindex)
-{
-	rl_meta(x, NFT_META_IIF, 0);
-	rl_cmp_u32(x, NFT_CMP_EQ, 0, ifindex);
-}
-
-static void proto_is(struct rl_rule *x, uint8_t proto)
-{
-	rl_meta(x, NFT_META_L4PROTO, 0);
-	rl_cmp_u8(x, NFT_CMP_EQ, 0, proto);
-}
-
-static void proto_has_ports(struct rl_rule *x)
-{
-	rl_meta(x, NFT_META_L4PROTO, 0);
-	rl_lookup(x, "ports", 0, false);
-}
-
-static void mark_low_is(struct rl_rule *x, uint32_t low)
-{
-	rl_meta(x, NFT_META_MARK, 0);
-	rl_bitwise(x, 0, EG_MARK_LOW, 0);
-	rl_cmp_u32(x, NFT_CMP_EQ, 0, low);
-}
-
-static void ct_state(struct rl_rule *x, uint32_t bits)
-{
-	rl_ct(x, NFT_CT_STATE, 0);
-	rl_bitwise(x, 0, bits, 0);
-	rl_cmp_u32(x, NFT_CMP_NEQ, 0, 0);
-}
-
-/* (link, epoch) of the packet in registers 0 and 1 */
-static void link_epoch(struct rl_rule *x)
-{
-	rl_meta(x, NFT_META_MARK, 1);
-	rl_bitwise(x, 1, ~EG_MARK_LOW, 0);
-	rl_meta(x, NFT_META_IIF, 0);
-}
-
-static void link_mark(struct rl_rule *x)
-{
-	rl_meta(x, NFT_META_IIF, 0);
-	rl_meta(x, NFT_META_MARK, 1);
-}
-
-/* Packets of the host's side and of the gateway itself are not ours. */
-static void not_from_slots(struct build *w, const char *chain)
-{
-	static const uint32_t links[] = { EG_IFINDEX_UPLINK, IFINDEX_LO };
-	struct rl_rule x;
-
-	for (size_t i = 0; i < EG_ARRAY_SIZE(links); i++) {
-		begin(&x, chain);
-		iif_is(&x, links[i]);
-		rl_verdict(&x, NF_ACCEPT, NULL);
-		add(w, &x, chain);
+		if (flush)
+			rl_flush(gw->nl, all[i].set);
+		rl_ranges_put(gw->nl, all[i].set, all[i].r);
 	}
 }
 
-/* ---- chains --------------------------------------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------- */
 
-static void base_chain(struct build *w, const char *name, uint32_t hook,
-		       int32_t prio, uint32_t policy)
+static void on_link(struct rl_rule *r, uint32_t ifindex)
 {
-	rl_batch_chain(w->b, IP, rl_chain(T, name, "filter", hook, prio,
-					  policy), "a base chain");
+	rl_meta(r, NFT_META_IIF, R1);
+	rl_eq32(r, R1, ifindex);
 }
 
-static void chain(struct build *w, const char *name)
+static void on_proto(struct rl_rule *r, uint8_t proto)
 {
-	rl_batch_chain(w->b, IP, rl_chain(T, name, NULL, RL_NO_HOOK, 0, 0),
-		       "a chain");
+	rl_meta(r, NFT_META_L4PROTO, R1);
+	rl_eq8(r, R1, proto);
 }
 
-static void chains(struct build *w)
+static void on_low_mark(struct rl_rule *r, uint8_t low)
 {
-	static const char *const names[] = { "deny",	  "deny_log",
-					     "deny_rep",  "deny_send",
-					     "deny_end",  "dns",
-					     "pass",	  "pass_new" };
-	char name[RL_NAME];
-
-	for (size_t i = 0; i < EG_ARRAY_SIZE(names); i++)
-		chain(w, names[i]);
-	for (uint32_t i = 0; i < w->n; i++)
-		chain(w, rl_gw_name(name, 's', i));
-	/* Default drop first: nothing is forwarded before it is in force. */
-	base_chain(w, "fwd", NF_INET_FORWARD, 0, NF_DROP);
-	base_chain(w, "inp", NF_INET_LOCAL_IN, 0, NF_DROP);
-	base_chain(w, "pre", NF_INET_PRE_ROUTING, -450, NF_ACCEPT);
-	base_chain(w, "raw", NF_INET_PRE_ROUTING, -300, NF_ACCEPT);
-	base_chain(w, "decide", NF_INET_PRE_ROUTING, -150, NF_ACCEPT);
+	rl_meta(r, NFT_META_MARK, R1);
+	rl_mask(r, R1, EG_MARK_LOW, 0);
+	rl_eq32(r, R1, low);
 }
 
-static void pre_rules(struct build *w)
+static void on_ct_state(struct rl_rule *r, uint32_t bits)
 {
-	static const uint8_t frag[2] = { 0x3f, 0xff }, none[2];
-	static const uint8_t ihl = 0x0f;
-	struct rl_rule x;
-
-	not_from_slots(w, "pre");
-	begin(&x, "pre");
-	rl_imm_u32(&x, 0, 0);
-	rl_meta_set(&x, NFT_META_MARK, 0);
-	add(w, &x, "pre: clear mark");
-	begin(&x, "pre");
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_lookup_map(&x, "lease", 0, 1);
-	rl_meta_set(&x, NFT_META_MARK, 1);
-	add(w, &x, "pre: epoch");
-	begin(&x, "pre");
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_payload(&x, NH, 12, 4, 1);
-	rl_payload(&x, LL, 6, 6, 2);
-	rl_lookup(&x, "source", 0, true);
-	deny(w, &x, EG_REASON_SPOOFED);
-	begin(&x, "pre");
-	rl_payload(&x, NH, 6, 2, 0);
-	rl_bitwise_raw(&x, 0, frag, 2);
-	rl_cmp(&x, NFT_CMP_NEQ, 0, none, 2);
-	deny(w, &x, EG_REASON_FRAGMENT);
-	begin(&x, "pre");
-	rl_payload(&x, NH, 0, 1, 0);
-	rl_bitwise_raw(&x, 0, &ihl, 1);
-	rl_cmp_u8(&x, NFT_CMP_GT, 0, 5);
-	deny(w, &x, EG_REASON_INVALID);
-	begin(&x, "pre");
-	rl_payload(&x, NH, 8, 1, 0);
-	rl_cmp_u8(&x, NFT_CMP_LTE, 0, 1);
-	deny(w, &x, EG_REASON_INVALID);
-	begin(&x, "pre");
-	rl_meta(&x, NFT_META_MARK, 0);
-	rl_cmp_u32(&x, NFT_CMP_EQ, 0, 0);
-	deny(w, &x, EG_REASON_UNLEASED);
+	rl_ct(r, NFT_CT_STATE, R1);
+	rl_mask(r, R1, bits, 0);
+	rl_ne32(r, R1, 0);
 }
 
-static void raw_rules(struct build *w)
+/* (link . ct mark) is that of a lease in force. */
+static void on_live(struct rl_rule *r, uint32_t link)
 {
-	static const uint8_t protos[] = { IPPROTO_UDP, IPPROTO_TCP };
-	struct rl_rule x;
+	rl_meta(r, link, R1);
+	rl_ct(r, NFT_CT_MARK, R2);
+	rl_in(r, "live", R1);
+}
 
-	not_from_slots(w, "raw");
-	for (size_t i = 0; i < EG_ARRAY_SIZE(protos); i++) {
-		begin(&x, "raw");
-		proto_is(&x, protos[i]);
-		rl_payload(&x, TH, 2, 2, 0);
-		rl_cmp_be16(&x, NFT_CMP_EQ, 0, 53);
-		to(w, &x, "dns");
+static void set_low_mark(struct rl_rule *r, uint8_t low)
+{
+	rl_meta(r, NFT_META_MARK, R1);
+	rl_mask(r, R1, EPOCH_BITS, low);
+	rl_meta_set(r, NFT_META_MARK, R1);
+}
+
+/* link . epoch, as `share`, `lograte` and the head of `seen` are keyed */
+static void load_link_epoch(struct rl_rule *r)
+{
+	rl_meta(r, NFT_META_IIF, R1);
+	rl_meta(r, NFT_META_MARK, R2);
+	rl_mask(r, R2, EPOCH_BITS, 0);
+}
+
+/* What comes from the world or the gateway itself is not decided by the
+ * prerouting chains; `forward` and `input` are. */
+static void pass_links(struct rl_nl *nl, const char *chain)
+{
+	struct rl_rule r;
+
+	rl_rule(&r, nl, chain);
+	on_link(&r, EG_IFINDEX_UPLINK);
+	rl_accept(&r);
+	rl_done(&r);
+	rl_rule(&r, nl, chain);
+	on_link(&r, IFINDEX_LO);
+	rl_accept(&r);
+	rl_done(&r);
+}
+
+static void rules_enter(struct rl_nl *nl)
+{
+	uint32_t zero = 0;
+	struct rl_rule r;
+
+	rl_rule(&r, nl, "enter");
+	rl_imm(&r, R1, &zero, sizeof(zero));
+	rl_meta_set(&r, NFT_META_MARK, R1);
+	rl_done(&r);
+	pass_links(nl, "enter");
+
+	rl_rule(&r, nl, "enter");
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_map(&r, "lease", R1, R1);
+	rl_meta_set(&r, NFT_META_MARK, R1);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "enter");
+	uint16_t ether = ARPHRD_ETHER;
+	rl_meta(&r, NFT_META_IIFTYPE, R1);
+	rl_cmp(&r, NFT_CMP_EQ, R1, &ether, sizeof(ether));
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_payload(&r, NH, 12, 4, R2);
+	rl_payload(&r, LL, 6, 6, R3);
+	rl_in(&r, "source", R1);
+	rl_goto(&r, "own");
+	rl_done(&r);
+
+	rl_rule(&r, nl, "enter");
+	rl_reason(&r, EG_REASON_SPOOFED);
+	rl_done(&r);
+}
+
+/* A packet that is the slot's own: whole, plain, and of a lease. */
+static void rules_own(struct rl_nl *nl)
+{
+	static const uint8_t frag[2] = {0x3f, 0xff}; /* MF and offset */
+	static const uint8_t none[2];
+	static const uint8_t words = 0x0f, five = 5, one = 1;
+	struct rl_rule r;
+
+	rl_rule(&r, nl, "own");
+	rl_payload(&r, NH, 6, 2, R1);
+	rl_mask_raw(&r, R1, frag, sizeof(frag));
+	rl_cmp(&r, NFT_CMP_NEQ, R1, none, sizeof(none));
+	rl_reason(&r, EG_REASON_FRAGMENT);
+	rl_done(&r);
+
+	/* five words of header: more are options */
+	rl_rule(&r, nl, "own");
+	rl_payload(&r, NH, 0, 1, R1);
+	rl_mask_raw(&r, R1, &words, sizeof(words));
+	rl_cmp(&r, NFT_CMP_NEQ, R1, &five, sizeof(five));
+	rl_reason(&r, EG_REASON_INVALID);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "own");
+	rl_payload(&r, NH, 8, 1, R1);
+	rl_cmp(&r, NFT_CMP_LTE, R1, &one, sizeof(one));
+	rl_reason(&r, EG_REASON_INVALID);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "own");
+	rl_meta(&r, NFT_META_MARK, R1);
+	rl_eq32(&r, R1, 0);
+	rl_reason(&r, EG_REASON_UNLEASED);
+	rl_done(&r);
+}
+
+/* Destinations routing would swallow before a socket sees them, so that the
+ * guard cannot answer and `decide` has to: 0/8, 127/8, 224/3. */
+static void rules_not_dns(struct rl_nl *nl, const char *chain)
+{
+	static const uint8_t head[] = {0, 127, 224};
+	static const uint8_t mask[] = {0xff, 0xff, 0xe0};
+	struct rl_rule r;
+
+	for (size_t i = 0; i < sizeof(head); i++) {
+		rl_rule(&r, nl, chain);
+		rl_payload(&r, NH, 16, 1, R1);
+		if (mask[i] != 0xff)
+			rl_mask_raw(&r, R1, &mask[i], 1);
+		rl_eq8(&r, R1, head[i]);
+		rl_accept(&r);
+		rl_done(&r);
 	}
 }
 
-static void dns_limit(struct build *w, bool tcp)
+static void rule_dns_rate(struct rl_gw *gw, const char *chain, bool syn_only)
 {
-	static const uint8_t flags = 0x17; /* FIN SYN RST ACK */
-	struct rl_rule x;
+	uint32_t rate = gw->conf->dns_rate ? gw->conf->dns_rate : DNS_S;
+	const struct rl_stateful over = {
+		.kind = RL_STATE_LIMIT,
+		.over = true,
+		.rate = rate,
+		.burst = gw->conf->dns_burst ? gw->conf->dns_burst : 2 * rate,
+	};
+	static const uint8_t syn_ack = 0x12, syn = 0x02;
+	struct rl_rule r;
 
-	begin(&x, "dns");
-	proto_is(&x, tcp ? IPPROTO_TCP : IPPROTO_UDP);
-	if (tcp) { /* connections, not their segments */
-		rl_payload(&x, TH, 13, 1, 0);
-		rl_bitwise_raw(&x, 0, &flags, 1);
-		rl_cmp_u8(&x, NFT_CMP_EQ, 0, 0x02);
+	rl_rule(&r, gw->nl, chain);
+	if (syn_only) {
+		rl_payload(&r, TH, 13, 1, R1);
+		rl_mask_raw(&r, R1, &syn_ack, 1);
+		rl_cmp(&r, NFT_CMP_EQ, R1, &syn, 1);
 	}
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_meta(&x, NFT_META_L4PROTO, 1);
-	rl_dynset_limit(&x, "dnsrate", 0, w->c->dns_rate, 1, w->c->dns_burst,
-			true);
-	deny(w, &x, EG_REASON_RATE);
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_meta(&r, NFT_META_L4PROTO, R2);
+	rl_dynset(&r, "dnsrate", R1, true, &over);
+	rl_reason(&r, EG_REASON_RATE);
+	rl_done(&r);
 }
 
-static void dns_rules(struct build *w)
+/* Untracked and to the guard's socket. Without one, tproxy breaks the rule
+ * and the next drops: no reset, no port unreachable, so that a resolver
+ * waits and asks again instead of failing at once. */
+static void rules_handover(struct rl_nl *nl, const char *chain)
 {
-	static const uint8_t protos[] = { IPPROTO_UDP, IPPROTO_TCP };
-	uint16_t port = htons(53);
-	struct rl_rule x;
+	struct rl_rule r;
 
-	dns_limit(w, false);
-	dns_limit(w, true);
-	for (size_t i = 0; i < EG_ARRAY_SIZE(protos); i++) {
-		begin(&x, "dns");
-		proto_is(&x, protos[i]);
-		rl_notrack(&x);
-		rl_imm(&x, 0, &port, sizeof(port));
-		rl_tproxy(&x, 0);
-		rl_meta(&x, NFT_META_MARK, 0);
-		rl_bitwise(&x, 0, ~EG_MARK_LOW, EG_MARK_DNS);
-		rl_meta_set(&x, NFT_META_MARK, 0);
-		rl_verdict(&x, NF_ACCEPT, NULL);
-		add(w, &x, "dns: to the guard");
-	}
-	/*
-	 * No socket listens: the tproxy statement ended its rule. Silence, so
-	 * that a resolver waits and asks again instead of failing at once.
-	 */
-	begin(&x, "dns");
-	rl_verdict(&x, NF_DROP, NULL);
-	add(w, &x, "dns: nobody listens");
+	rl_rule(&r, nl, chain);
+	rl_notrack(&r);
+	rl_tproxy(&r, PORT_DNS);
+	set_low_mark(&r, EG_MARK_DNS);
+	rl_accept(&r);
+	rl_done(&r);
+	rl_rule(&r, nl, chain);
+	rl_count_here(&r);
+	rl_drop(&r);
+	rl_done(&r);
 }
 
-static void decide_denied(struct build *w)
+static void rules_guard(struct rl_gw *gw)
 {
 	static const struct {
-		const char *set;
-		enum eg_reason reason;
-	} sets[] = { { "metadata", EG_REASON_METADATA },
-		     { "host", EG_REASON_HOST },
-		     { "reserved", EG_REASON_RESERVED } };
+		uint8_t proto;
+		const char *chain;
+	} kind[] = {{IPPROTO_UDP, "dnsudp"}, {IPPROTO_TCP, "dnstcp"}};
+	struct rl_rule r;
+
+	pass_links(gw->nl, "guard");
+	rules_not_dns(gw->nl, "guard");
+	for (size_t i = 0; i < EG_ARRAY_SIZE(kind); i++) {
+		rl_rule(&r, gw->nl, "guard");
+		on_proto(&r, kind[i].proto);
+		rl_payload(&r, TH, 2, 2, R1);
+		rl_eq16be(&r, R1, PORT_DNS);
+		rl_goto(&r, kind[i].chain);
+		rl_done(&r);
+		rule_dns_rate(gw, kind[i].chain, kind[i].proto == IPPROTO_TCP);
+		rules_handover(gw->nl, kind[i].chain);
+	}
+}
+
+static void rule_dest_in(struct rl_nl *nl, const char *set, uint8_t reason)
+{
+	struct rl_rule r;
+
+	rl_rule(&r, nl, "decide");
+	rl_payload(&r, NH, 16, 4, R1);
+	rl_in(&r, set, R1);
+	rl_reason(&r, reason);
+	rl_done(&r);
+}
+
+/* Addresses no policy opens; established flows included, so that an address
+ * that becomes the host's own while a flow lives is closed too. */
+static void rules_always_denied(struct rl_nl *nl)
+{
 	static const struct {
 		uint32_t type;
-		enum eg_reason reason;
-	} types[] = { { RTN_LOCAL, EG_REASON_HOST },
-		      { RTN_BROADCAST, EG_REASON_RESERVED },
-		      { RTN_ANYCAST, EG_REASON_RESERVED },
-		      { RTN_MULTICAST, EG_REASON_RESERVED } };
-	struct rl_rule x;
+		uint8_t reason;
+	} fib[] = {
+		{RTN_LOCAL, EG_REASON_HOST},
+		{RTN_BROADCAST, EG_REASON_RESERVED},
+		{RTN_ANYCAST, EG_REASON_RESERVED},
+		{RTN_MULTICAST, EG_REASON_RESERVED},
+	};
+	struct rl_rule r;
 
-	for (size_t i = 0; i < EG_ARRAY_SIZE(sets); i++) {
-		begin(&x, "decide");
-		rl_payload(&x, NH, 16, 4, 0);
-		rl_lookup(&x, sets[i].set, 0, false);
-		deny(w, &x, sets[i].reason);
-	}
-	for (size_t i = 0; i < EG_ARRAY_SIZE(types); i++) {
-		begin(&x, "decide");
-		rl_fib_type(&x, 0);
-		rl_cmp_u32(&x, NFT_CMP_EQ, 0, types[i].type);
-		deny(w, &x, types[i].reason);
-	}
-}
-
-static void live_pass(struct build *w, uint32_t state, int proto)
-{
-	struct rl_rule x;
-
-	begin(&x, "decide");
-	ct_state(&x, state);
-	if (proto >= 0)
-		proto_is(&x, (uint8_t)proto);
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_ct(&x, NFT_CT_MARK, 1);
-	rl_lookup(&x, "live", 0, false);
-	to(w, &x, "pass");
-}
-
-static void decide_rules(struct build *w)
-{
-	static const uint8_t flags = 0x17;
-	struct rl_rule x;
-
-	not_from_slots(w, "decide");
-	begin(&x, "decide");
-	mark_low_is(&x, EG_MARK_DNS);
-	rl_verdict(&x, NF_ACCEPT, NULL);
-	add(w, &x, "decide: dns");
-	decide_denied(w);
-	live_pass(w, CT_ESTABLISHED, -1);
-	live_pass(w, CT_RELATED, IPPROTO_ICMP);
-	/* Flows of an ended lease, and what conntrack does not understand. */
-	begin(&x, "decide");
-	ct_state(&x, CT_INVALID | CT_ESTABLISHED | CT_RELATED);
-	deny(w, &x, EG_REASON_INVALID);
-	begin(&x, "decide");
-	proto_is(&x, IPPROTO_TCP);
-	rl_payload(&x, TH, 13, 1, 0);
-	rl_bitwise_raw(&x, 0, &flags, 1);
-	rl_cmp_u8(&x, NFT_CMP_NEQ, 0, 0x02);
-	deny(w, &x, EG_REASON_INVALID);
-	begin(&x, "decide");
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_lookup_verdict(&x, "slots", 0);
-	add(w, &x, "decide: the slot's own chain");
-}
-
-/* What no set of the slot matched; every slot's chain ends here. */
-static void rest_rules(struct build *w, const char *name)
-{
-	struct rl_rule x;
-
-	begin(&x, name);
-	rl_payload(&x, NH, 16, 4, 0);
-	rl_lookup(&x, "private", 0, false);
-	deny(w, &x, EG_REASON_PRIVATE);
-	begin(&x, name);
-	deny(w, &x, EG_REASON_NOT_ALLOWED);
-}
-
-static void slot_match(struct build *w, const char *name, const char *set,
-		       int proto)
-{
-	struct rl_rule x;
-
-	begin(&x, name);
-	if (proto == IPPROTO_ICMP) {
-		proto_is(&x, IPPROTO_ICMP);
-		rl_payload(&x, TH, 0, 1, 2); /* type; a pad octet follows */
-	} else if (proto < 0) {
-		proto_has_ports(&x);
-		rl_payload(&x, TH, 2, 2, 2);
-	} else {
-		rl_meta(&x, NFT_META_L4PROTO, 0);
-		rl_lookup(&x, "ports", 0, true);
-		rl_cmp_u8(&x, NFT_CMP_NEQ, 0, IPPROTO_ICMP);
-		rl_imm_u32(&x, 2, 0);
-	}
-	rl_payload(&x, NH, 16, 4, 0);
-	rl_meta(&x, NFT_META_L4PROTO, 1);
-	rl_lookup(&x, set, 0, false);
-	to(w, &x, "pass_new");
-}
-
-static void slot_rules(struct build *w)
-{
-	char s[RL_NAME], p[RL_NAME], xs[RL_NAME];
-	struct rl_rule x;
-
-	for (uint32_t i = 0; i < w->n; i++) {
-		(void)rl_gw_name(s, 's', i);
-		(void)rl_gw_name(p, 'p', i);
-		(void)rl_gw_name(xs, 'x', i);
-		slot_match(w, s, p, -1);
-		slot_match(w, s, xs, -1);
-		slot_match(w, s, p, IPPROTO_ICMP);
-		slot_match(w, s, xs, IPPROTO_ICMP);
-		slot_match(w, s, xs, 0);
-		begin(&x, s);
-		to(w, &x, "rest");
+	rule_dest_in(nl, "metadata", EG_REASON_METADATA);
+	rule_dest_in(nl, "host", EG_REASON_HOST);
+	rule_dest_in(nl, "reserved", EG_REASON_RESERVED);
+	for (size_t i = 0; i < EG_ARRAY_SIZE(fib); i++) {
+		rl_rule(&r, nl, "decide");
+		rl_fib_type(&r, R1);
+		rl_eq32(&r, R1, fib[i].type);
+		rl_reason(&r, fib[i].reason);
+		rl_done(&r);
 	}
 }
 
-static void pass_rules(struct build *w)
+/* Flows: of this lease they pass; of an earlier one, or of none, never. */
+static void rules_flows(struct rl_nl *nl)
 {
-	struct rl_rule x;
+	static const uint8_t flags = 0x17, syn = 0x02; /* FIN SYN RST ACK */
+	struct rl_rule r;
 
-	begin(&x, "pass_new");
-	rl_meta(&x, NFT_META_MARK, 0);
-	rl_bitwise(&x, 0, ~EG_MARK_LOW, 0);
-	rl_ct_set(&x, NFT_CT_MARK, 0);
-	to(w, &x, "pass");
-	begin(&x, "pass");
-	link_epoch(&x);
-	rl_dynset_counter(&x, "tx", 0, false);
-	add(w, &x, "pass: count");
-	begin(&x, "pass");
-	rl_meta(&x, NFT_META_MARK, 0);
-	rl_bitwise(&x, 0, ~EG_MARK_LOW, EG_MARK_PASS);
-	rl_meta_set(&x, NFT_META_MARK, 0);
-	rl_verdict(&x, NF_ACCEPT, NULL);
-	add(w, &x, "pass");
+	rl_rule(&r, nl, "decide");
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED));
+	on_live(&r, NFT_META_IIF);
+	set_low_mark(&r, EG_MARK_PASS);
+	rl_accept(&r);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "decide");
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_RELATED));
+	on_proto(&r, IPPROTO_ICMP);
+	on_live(&r, NFT_META_IIF);
+	set_low_mark(&r, EG_MARK_PASS);
+	rl_accept(&r);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "decide");
+	on_ct_state(&r, NF_CT_STATE_INVALID_BIT);
+	rl_reason(&r, EG_REASON_INVALID);
+	rl_done(&r);
+
+	/* with tcp_loose a segment in the middle would start a flow */
+	rl_rule(&r, nl, "decide");
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_NEW));
+	on_proto(&r, IPPROTO_TCP);
+	rl_payload(&r, TH, 13, 1, R1);
+	rl_mask_raw(&r, R1, &flags, 1);
+	rl_cmp(&r, NFT_CMP_NEQ, R1, &syn, 1);
+	rl_reason(&r, EG_REASON_INVALID);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "decide");
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) |
+				NF_CT_STATE_BIT(IP_CT_RELATED));
+	rl_reason(&r, EG_REASON_NOT_ALLOWED);
+	rl_done(&r);
 }
 
-static void reply_rule(struct build *w, uint32_t state, int proto, bool count)
+/* A new flow to the slot's own chain, which knows addresses with a port (or
+ * for icmp a type); in other protocols what lies there is no port. */
+static void rules_decide(struct rl_nl *nl)
 {
-	struct rl_rule x;
+	static const uint8_t ported[] = {IPPROTO_TCP,  IPPROTO_UDP,
+					 IPPROTO_ICMP, IPPROTO_SCTP,
+					 IPPROTO_DCCP, IPPROTO_UDPLITE};
+	struct rl_rule r;
 
-	begin(&x, "fwd");
-	iif_is(&x, EG_IFINDEX_UPLINK);
-	ct_state(&x, state);
-	if (proto >= 0)
-		proto_is(&x, (uint8_t)proto);
-	rl_meta(&x, NFT_META_OIF, 0);
-	rl_ct(&x, NFT_CT_MARK, 1);
-	rl_lookup(&x, "live", 0, false);
-	if (count)
-		rl_dynset_counter(&x, "rx", 0, false);
-	rl_verdict(&x, NF_ACCEPT, NULL);
-	add(w, &x, "fwd: replies");
+	pass_links(nl, "decide");
+	rl_rule(&r, nl, "decide");
+	on_low_mark(&r, EG_MARK_DNS);
+	rl_accept(&r);
+	rl_done(&r);
+	rules_always_denied(nl);
+	rules_flows(nl);
+	for (size_t i = 0; i < sizeof(ported); i++) {
+		rl_rule(&r, nl, "decide");
+		on_proto(&r, ported[i]);
+		rl_jump(&r, "own_sets");
+		rl_done(&r);
+	}
+	rule_dest_in(nl, "private", EG_REASON_PRIVATE);
+	rl_rule(&r, nl, "decide");
+	rl_reason(&r, EG_REASON_NOT_ALLOWED);
+	rl_done(&r);
+	rl_rule(&r, nl, "own_sets");
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_vmap(&r, "slots", R1);
+	rl_done(&r);
 }
 
-static void forward_rules(struct build *w)
+static void rule_slot(struct rl_nl *nl, const char *chain, const char *set,
+		      bool icmp)
 {
-	struct rl_rule x;
+	struct rl_rule r;
 
-	begin(&x, "fwd");
-	mark_low_is(&x, EG_MARK_PASS);
-	rl_verdict(&x, NF_ACCEPT, NULL);
-	add(w, &x, "fwd: decided");
-	reply_rule(w, CT_ESTABLISHED, -1, true);
-	reply_rule(w, CT_ESTABLISHED, -1, false); /* no room for a counter */
-	reply_rule(w, CT_RELATED, IPPROTO_ICMP, false);
-	begin(&x, "fwd");
-	rl_counter_named(&x, "stray");
-	add(w, &x, "fwd: stray");
-	begin(&x, "inp");
-	mark_low_is(&x, EG_MARK_DNS);
-	rl_verdict(&x, NF_ACCEPT, NULL);
-	add(w, &x, "inp: dns");
-	begin(&x, "inp");
-	iif_is(&x, IFINDEX_LO);
-	rl_verdict(&x, NF_ACCEPT, NULL);
-	add(w, &x, "inp: lo");
-}
-
-/* ---- the deny path -------------------------------------------------------------------------- */
-
-/* Count in @set by (link, mark) and go on; what has no room, unattributed. */
-static void count_or_not(struct build *w, const char *name, const char *set,
-			 const char *next)
-{
-	struct rl_rule x;
-
-	begin(&x, name);
-	link_mark(&x);
-	rl_dynset_counter(&x, set, 0, false);
-	to(w, &x, next);
-	begin(&x, name);
-	rl_counter_named(&x, "unattributed");
-	to(w, &x, "deny_end");
-}
-
-/* Key of `seen`: link, epoch, destination, protocol, port or 0. */
-static void seen_key(struct rl_rule *x, bool ports)
-{
-	link_epoch(x);
-	rl_payload(x, NH, 16, 4, 2);
-	rl_meta(x, NFT_META_L4PROTO, 3);
-	if (ports)
-		rl_payload(x, TH, 2, 2, 4);
+	rl_rule(&r, nl, chain);
+	rl_meta(&r, NFT_META_L4PROTO, R1);
+	if (icmp)
+		rl_eq8(&r, R1, IPPROTO_ICMP);
 	else
-		rl_imm_u32(x, 4, 0);
+		rl_ne8(&r, R1, IPPROTO_ICMP);
+	rl_payload(&r, NH, 16, 4, R1);
+	rl_meta(&r, NFT_META_L4PROTO, R2);
+	rl_payload(&r, TH, icmp ? 0 : 2, icmp ? 1 : 2, R3);
+	rl_in(&r, set, R1);
+	rl_goto(&r, "pass");
+	rl_done(&r);
 }
 
-static void seen_rules(struct build *w, bool ports)
+static void slot_chains(struct rl_gw *gw)
 {
-	struct rl_rule x;
+	char chain[RL_SET_NAME], set[RL_SET_NAME];
+	const struct rl_set map = {.name = "slots",
+				   .flags = NFT_SET_MAP,
+				   .type = RL_T_IFINDEX,
+				   .len = 4,
+				   .data_type = RL_T_VERDICT,
+				   .size = gw->count};
 
-	begin(&x, "deny_log");
-	if (ports)
-		proto_has_ports(&x);
-	seen_key(&x, ports);
-	rl_lookup(&x, "seen", 0, false);
-	to(w, &x, "deny_rep");
-	begin(&x, "deny_log");
-	if (ports)
-		proto_has_ports(&x);
-	link_epoch(&x);
-	rl_dynset_limit(&x, "share", 0, 1, 3600, RL_SEEN_PER_LEASE, false);
-	seen_key(&x, ports);
-	rl_dynset_add(&x, "seen", 0, SEEN_MS);
-	to(w, &x, "deny_send");
+	rl_set(gw->nl, &map);
+	for (uint32_t i = 0; i < gw->count; i++) {
+		const struct rl_chain c = {
+			.name = rl_set_name(chain, 's', i),
+		};
+
+		rl_chain(gw->nl, &c);
+		rule_slot(gw->nl, chain, rl_set_name(set, 'p', i), false);
+		rule_slot(gw->nl, chain, rl_set_name(set, 'x', i), false);
+		rule_slot(gw->nl, chain, rl_set_name(set, 'p', i), true);
+		rule_slot(gw->nl, chain, rl_set_name(set, 'x', i), true);
+	}
+	for (uint32_t i = 0; i < gw->count; i++) {
+		struct rl_elem e = {.chain = rl_set_name(chain, 's', i)};
+
+		rl_key_host(&e.key, EG_IFINDEX_SLOT + i);
+		rl_add(gw->nl, "slots", &e);
+	}
 }
 
-static void log_rules(struct build *w)
+/* A new flow that the policy allows: within the lease's quota it gets the
+ * lease's epoch as its mark, by which it lives and dies. */
+static void rules_pass(struct rl_nl *nl)
 {
-	struct rl_rule x;
+	static const char *const quota[] = {"newflows", "flows"};
+	struct rl_rule r;
 
-	count_or_not(w, "deny", "denied", "deny_log");
-	seen_rules(w, true);
-	seen_rules(w, false);
-	begin(&x, "deny_log");
-	to(w, &x, "deny_rep");
-	begin(&x, "deny_rep");
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_dynset_limit(&x, "lograte", 0, RL_LOG_RATE, 1, RL_LOG_BURST, false);
-	to(w, &x, "deny_send");
-	count_or_not(w, "deny_rep", "suppressed", "deny_end");
-	begin(&x, "deny_send");
-	link_mark(&x);
-	rl_dynset_counter(&x, "sent", 0, false);
-	rl_log(&x, EG_NFLOG_GROUP, w->c->snaplen);
-	to(w, &x, "deny_end");
-	count_or_not(w, "deny_send", "suppressed", "deny_end");
+	for (size_t i = 0; i < EG_ARRAY_SIZE(quota); i++) {
+		rl_rule(&r, nl, "pass");
+		rl_meta(&r, NFT_META_IIF, R1);
+		rl_in(&r, quota[i], R1);
+		rl_reason(&r, EG_REASON_QUOTA);
+		rl_done(&r);
+	}
+	rl_rule(&r, nl, "pass");
+	rl_goto(&r, "admit");
+	rl_done(&r);
+
+	rl_rule(&r, nl, "admit");
+	rl_meta(&r, NFT_META_MARK, R1);
+	rl_mask(&r, R1, EPOCH_BITS, 0);
+	rl_ct_set(&r, NFT_CT_MARK, R1);
+	set_low_mark(&r, EG_MARK_PASS);
+	rl_accept(&r);
+	rl_done(&r);
 }
 
-static void verdict_rules(struct build *w)
-{
-	struct rl_rule x;
+/* ---- the deny path of a gateway ------------------------------------------ */
 
-	begin(&x, "deny_end");
-	rl_meta(&x, NFT_META_MARK, 0);
-	rl_bitwise(&x, 0, EG_MARK_LOW, 0);
-	rl_lookup(&x, "silent", 0, false);
-	rl_verdict(&x, NF_DROP, NULL);
-	add(w, &x, "deny_end: silent reasons");
-	begin(&x, "deny_end");
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_lookup(&x, "quiet", 0, false);
-	rl_verdict(&x, NF_DROP, NULL);
-	add(w, &x, "deny_end: leases that drop");
-	begin(&x, "deny_end");
-	proto_is(&x, IPPROTO_TCP);
-	rl_reject(&x, NFT_REJECT_TCP_RST, 0);
-	add(w, &x, "deny_end: reset");
-	begin(&x, "deny_end");
-	rl_meta(&x, NFT_META_IIF, 0);
-	rl_dynset_limit(&x, "icmprate", 0, RL_ICMP_RATE, 1, RL_ICMP_RATE,
-			false);
-	rl_reject(&x, NFT_REJECT_ICMP_UNREACH, 13);
-	add(w, &x, "deny_end: administratively prohibited");
-	begin(&x, "deny_end");
-	rl_verdict(&x, NF_DROP, NULL);
-	add(w, &x, "deny_end: drop");
+/* link . epoch . destination . protocol . port: a destination of a lease */
+static void load_seen(struct rl_rule *r, bool port)
+{
+	load_link_epoch(r);
+	rl_payload(r, NH, 16, 4, R3);
+	rl_meta(r, NFT_META_L4PROTO, R4);
+	if (port)
+		rl_payload(r, TH, 2, 2, R5);
+	else
+		rl_meta(r, NFT_META_L4PROTO, R5); /* a constant will do */
 }
 
-void rl_gw_build(struct rl_batch *b, const struct eg_conf *conf,
-		 uint32_t gateway)
+/*
+ * A destination not seen yet, within the lease's share, is logged and
+ * remembered; so each leaves evidence however fast others are repeated.
+ * Protocols without ports have one entry a destination. Whatever cannot be
+ * remembered falls to the rate.
+ */
+static void rules_new_dest(struct rl_nl *nl, const char *chain, bool port)
 {
-	struct build w = { .b = b, .c = conf, .gw = gateway,
-			   .first = eg_plan_first(conf, gateway),
-			   .n = eg_plan_count(conf, gateway) };
+	const struct rl_stateful share = {.kind = RL_STATE_LIMIT,
+					  .rate = SHARE,
+					  .unit = SEEN_TIMEOUT_S,
+					  .burst = SHARE};
+	struct rl_rule r;
 
-	rl_batch_table(b, IP, T, "table " T);
-	slot_sets(&w);
-	state_sets(&w);
-	chains(&w);
-	chain(&w, "rest");
-	fixed_sets(&w);
-	link_sets(&w);
-	set(&w, (struct rl_set_spec){ .name = RL_TABLE_VERSION,
-				      .key_type = RL_T_MARK, .key_len = 4 });
-	pre_rules(&w);
-	raw_rules(&w);
-	dns_rules(&w);
-	decide_rules(&w);
-	slot_rules(&w);
-	rest_rules(&w, "rest");
-	/* A link that is not in the map falls through to the same end. */
-	rest_rules(&w, "decide");
-	pass_rules(&w);
-	forward_rules(&w);
-	log_rules(&w);
-	verdict_rules(&w);
+	rl_rule(&r, nl, chain);
+	load_seen(&r, port);
+	rl_in(&r, "seen", R1);
+	rl_goto(&r, C_WEIGH_RATE);
+	rl_done(&r);
+
+	rl_rule(&r, nl, chain);
+	load_link_epoch(&r);
+	rl_dynset(&r, "share", R1, true, &share);
+	load_seen(&r, port);
+	rl_dynset(&r, "seen", R1, false, NULL);
+	rl_goto(&r, RL_C_EMIT);
+	rl_done(&r);
+
+	rl_rule(&r, nl, chain);
+	rl_goto(&r, C_WEIGH_RATE);
+	rl_done(&r);
+}
+
+static void rules_weigh(struct rl_nl *nl)
+{
+	const struct rl_stateful rate = {.kind = RL_STATE_LIMIT,
+					 .rate = RL_LOG_S,
+					 .burst = RL_LOG_BURST(RL_LOG_S)};
+	static const uint8_t ported[] = {IPPROTO_TCP, IPPROTO_UDP};
+	struct rl_rule r;
+
+	for (size_t i = 0; i < sizeof(ported); i++) {
+		rl_rule(&r, nl, RL_C_WEIGH);
+		on_proto(&r, ported[i]);
+		rl_goto(&r, C_WEIGH_PORT);
+		rl_done(&r);
+	}
+	rules_new_dest(nl, RL_C_WEIGH, false);
+	rules_new_dest(nl, C_WEIGH_PORT, true);
+
+	rl_rule(&r, nl, C_WEIGH_RATE);
+	load_link_epoch(&r);
+	rl_dynset(&r, "lograte", R1, true, &rate);
+	rl_goto(&r, RL_C_EMIT);
+	rl_done(&r);
+	rl_deny_suppress(nl, C_WEIGH_RATE);
+}
+
+/* What is never answered: its sender is not known to be the slot (spoofed),
+ * or an answer would be amplification or noise. */
+static void rules_verdict(struct rl_nl *nl)
+{
+	static const uint8_t silent[] = {EG_REASON_SPOOFED, EG_REASON_FRAGMENT,
+					 EG_REASON_UNLEASED, EG_REASON_RATE};
+	const struct rl_stateful rate = {
+		.kind = RL_STATE_LIMIT, .rate = ICMP_S, .burst = ICMP_S};
+	struct rl_rule r;
+
+	/* report mode: what is only not listed has been logged and passes */
+	rl_rule(&r, nl, RL_C_VERDICT);
+	on_low_mark(&r, EG_REASON_NOT_ALLOWED);
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_in(&r, "report", R1);
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_NEW));
+	rl_goto(&r, "admit");
+	rl_done(&r);
+
+	rl_rule(&r, nl, RL_C_VERDICT);
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_in(&r, "quiet", R1);
+	rl_drop(&r);
+	rl_done(&r);
+	for (size_t i = 0; i < sizeof(silent); i++) {
+		rl_rule(&r, nl, RL_C_VERDICT);
+		on_low_mark(&r, silent[i]);
+		rl_drop(&r);
+		rl_done(&r);
+	}
+	rl_rule(&r, nl, RL_C_VERDICT);
+	on_proto(&r, IPPROTO_TCP);
+	rl_reject_tcp(&r);
+	rl_done(&r);
+	rl_rule(&r, nl, RL_C_VERDICT);
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_dynset(&r, "icmprate", R1, true, &rate);
+	rl_reject_icmp(&r, ICMP_PKT_FILTERED);
+	rl_done(&r);
+	rl_rule(&r, nl, RL_C_VERDICT);
+	rl_drop(&r);
+	rl_done(&r);
+}
+
+/* ---- beyond prerouting --------------------------------------------------- */
+
+/* Counting is a rule of its own that ends in no verdict: an element that is
+ * missing breaks nothing but the count. */
+static void rules_forward(struct rl_nl *nl)
+{
+	struct rl_rule r;
+
+	rl_rule(&r, nl, "forward");
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_meta(&r, NFT_META_MARK, R2);
+	rl_in(&r, "tx", R1);
+	rl_done(&r);
+	rl_rule(&r, nl, "forward");
+	on_low_mark(&r, EG_MARK_PASS);
+	rl_meta(&r, NFT_META_OIF, R1);
+	rl_eq32(&r, R1, EG_IFINDEX_UPLINK);
+	rl_accept(&r);
+	rl_done(&r);
+
+	rl_rule(&r, nl, "forward");
+	on_link(&r, EG_IFINDEX_UPLINK);
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED));
+	on_live(&r, NFT_META_OIF);
+	rl_goto(&r, "back");
+	rl_done(&r);
+	rl_rule(&r, nl, "forward");
+	on_link(&r, EG_IFINDEX_UPLINK);
+	on_ct_state(&r, NF_CT_STATE_BIT(IP_CT_RELATED));
+	on_proto(&r, IPPROTO_ICMP);
+	on_live(&r, NFT_META_OIF);
+	rl_goto(&r, "back");
+	rl_done(&r);
+
+	rl_rule(&r, nl, "back");
+	rl_meta(&r, NFT_META_OIF, R1);
+	rl_ct(&r, NFT_CT_MARK, R2);
+	rl_in(&r, "rx", R1);
+	rl_done(&r);
+	rl_rule(&r, nl, "back");
+	rl_accept(&r);
+	rl_done(&r);
+}
+
+static void rules_local(struct rl_nl *nl)
+{
+	static const uint8_t proto[] = {IPPROTO_UDP, IPPROTO_TCP};
+	struct rl_rule r;
+
+	for (size_t i = 0; i < sizeof(proto); i++) {
+		rl_rule(&r, nl, "input");
+		on_low_mark(&r, EG_MARK_DNS);
+		on_proto(&r, proto[i]);
+		rl_payload(&r, TH, 2, 2, R1);
+		rl_eq16be(&r, R1, PORT_DNS);
+		rl_accept(&r);
+		rl_done(&r);
+
+		/* the query was not tracked; its answer must not be either */
+		rl_rule(&r, nl, "answer");
+		on_proto(&r, proto[i]);
+		rl_payload(&r, TH, 0, 2, R1);
+		rl_eq16be(&r, R1, PORT_DNS);
+		rl_meta(&r, NFT_META_OIF, R1);
+		uint32_t up = EG_IFINDEX_UPLINK;
+		rl_cmp(&r, NFT_CMP_NEQ, R1, &up, sizeof(up));
+		rl_notrack(&r);
+		rl_done(&r);
+	}
+}
+
+static void chains(struct rl_nl *nl)
+{
+	static const struct rl_chain all[] = {
+		{.name = "pass"},
+		{.name = "admit"},
+		{.name = "own"},
+		{.name = "own_sets"},
+		{.name = "dnsudp"},
+		{.name = "dnstcp"},
+		{.name = "back"},
+		{.name = RL_C_DENY},
+		{.name = RL_C_WEIGH},
+		{.name = C_WEIGH_PORT},
+		{.name = C_WEIGH_RATE},
+		{.name = RL_C_EMIT},
+		{.name = RL_C_VERDICT},
+		{"forward", "filter", NF_INET_FORWARD, 0, true},
+		{"input", "filter", NF_INET_LOCAL_IN, 0, true},
+		{"enter", "filter", NF_INET_PRE_ROUTING, -450, false},
+		{"guard", "filter", NF_INET_PRE_ROUTING, -300, false},
+		{"decide", "filter", NF_INET_PRE_ROUTING, -150, true},
+		{"answer", "filter", NF_INET_LOCAL_OUT, -300, false},
+	};
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(all); i++)
+		rl_chain(nl, &all[i]);
+}
+
+void rl_gwtable_comment(const struct rl_gw *gw, char *buf, size_t cap)
+{
+	const struct eg_conf *c = gw->conf;
+
+	/* everything baked into rules or static elements; sets that are
+	 * filled again by rl_gw_adopt() are not part of it */
+	(void)snprintf(
+		buf, cap,
+		"egressd layout %d prefix %08x/%u link %08x/%u slots %u+%u dns %u/%u snaplen %u",
+		RL_LAYOUT, c->prefix.addr, c->prefix.len, c->link_prefix.addr,
+		c->link_prefix.len, gw->first, gw->count, c->dns_rate,
+		c->dns_burst, c->snaplen);
+}
+
+void rl_gwtable_put(struct rl_gw *gw)
+{
+	struct rl_nl *nl = gw->nl;
+	char comment[160];
+
+	rl_gwtable_comment(gw, comment, sizeof(comment));
+	rl_table_gone(nl);
+	rl_table(nl, comment);
+	slot_sets(gw);
+	lease_sets(nl, gw->count);
+	denied_sets(nl);
+	rl_deny_sets(nl);
+	packet_sets(nl);
+	chains(nl);
+	fill_source(gw);
+	rl_gwtable_denied(gw, false);
+	rules_pass(nl);
+	slot_chains(gw);
+	rules_enter(nl);
+	rules_own(nl);
+	rules_guard(gw);
+	rules_decide(nl);
+	rl_deny_count(nl);
+	rules_weigh(nl);
+	rl_deny_emit(nl, EG_NFLOG_GROUP, gw->conf->snaplen);
+	rules_verdict(nl);
+	rules_forward(nl);
+	rules_local(nl);
 }

@@ -1,293 +1,367 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: the second guard, in the host's own namespace, and masquerade.
+ * egressd: the guard in the host's own namespace, and masquerading
  *
- * Independent of the gateways: were a gateway's table gone, still nothing of
- * a sandbox reaches the host, metadata, another slot or leaves under another
- * gateway's addresses. In prerouting at raw priority, before any DNAT (a
- * port published on the host's own address never reaches input), and once
- * more in input and forward. Links are known by name (eg-gw-NN) and by the
- * prefix that belongs to each.
+ * Second and independent of the gateways: from their links nothing whose
+ * destination is the host, metadata, the pool or the link prefix, and only
+ * the gateway's own range as source. It sits in prerouting at raw priority,
+ * before any DNAT (a port published on the host's own address would never
+ * reach input), and the same chains run again in input and forward, on what
+ * a DNAT made of the packet. Base chains accept what they do not drop: this
+ * table never decides about anybody else's traffic.
+ *
+ * table inet egressd: gateway links are told by name (eg-gw-*), since the
+ * indexes of links in the host are not ours to choose.
  */
+#include "rules/compile.h"
+#include "rules/deny.h"
+#include "rules/kernel.h"
+
 #include "netpool/base/plan.h"
 #include "netpool/base/reason.h"
 #include "netpool/base/util.h"
-#include "rules/expr.h"
-#include "rules/gw.h"
-#include "rules/kernel.h"
 
-#include <arpa/inet.h>
+#include <netinet/in.h> /* before linux/netfilter.h */
+
 #include <errno.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/rtnetlink.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 
-#define INET RL_FAMILY_INET
-#define T EG_TABLE
 #define NH NFT_PAYLOAD_NETWORK_HEADER
-#define LINKS "eg-gw-"
+#define TH NFT_PAYLOAD_TRANSPORT_HEADER
+#define GW_PREFIX "eg-gw-"
+#define C_NAME 16 /* "gw-00255" */
+
+/* A guard that drops at all means a gateway failed: few lines say enough. */
+#define HOST_LOG_S 50
+#define LINK_SIZE 384 /* three quarters of 512; a gateway has one link */
 
 struct rl_host {
 	const struct eg_conf *conf;
-	struct rl_nft *nft;
+	struct rl_nl *nl;
 };
 
 int rl_host_open(struct rl_host **ret, const struct eg_conf *conf, int fd,
 		 struct eg_err *err)
 {
 	struct rl_host *h = calloc(1, sizeof(*h));
-	int r;
+	int rc;
 
 	if (!h) {
 		eg_close_p(&fd);
-		return eg_err_set(err, -ENOMEM, "out of memory");
+		return eg_err_set(err, -ENOMEM, "out of memory for the guard");
 	}
 	h->conf = conf;
-	r = rl_nft_open(&h->nft, fd, err);
-	if (r)
+	rc = rl_nl_open(&h->nl, fd, true, NFPROTO_INET, EG_TABLE, err);
+	if (rc) {
 		free(h);
-	else
-		*ret = h;
-	return r;
+		return rc;
+	}
+	*ret = h;
+	return 0;
 }
 
 void rl_host_close(struct rl_host *h)
 {
 	if (!h)
 		return;
-	rl_nft_close(h->nft);
+	rl_nl_close(h->nl);
 	free(h);
 }
 
-struct hb {
-	struct rl_batch *b;
-	const struct eg_conf *c;
-};
-
-static void add(struct hb *w, struct rl_rule *x, const char *what)
+static void sets(struct rl_nl *nl, uint32_t gateways)
 {
-	rl_batch_rule(w->b, INET, rl_rule_take(x), what);
-}
-
-/* Interface names are compared in their first octets: every link of ours. */
-static void from_links(struct rl_rule *x, uint32_t key, uint32_t op)
-{
-	rl_meta(x, key, 0);
-	rl_cmp(x, op, 0, LINKS, sizeof(LINKS) - 1);
-}
-
-static void ipv4(struct rl_rule *x)
-{
-	rl_meta(x, NFT_META_NFPROTO, 0);
-	rl_cmp_u8(x, NFT_CMP_EQ, 0, NFPROTO_IPV4);
-}
-
-/* Count, record in the host's own log group, drop. */
-static void deny(struct hb *w, struct rl_rule *x, enum eg_reason reason)
-{
-	rl_imm_u32(x, 0, reason);
-	rl_meta_set(x, NFT_META_MARK, 0);
-	rl_counter(x);
-	rl_log(x, EG_NFLOG_GROUP_HOST, w->c->snaplen);
-	rl_verdict(x, NF_DROP, NULL);
-	add(w, x, "guard");
-}
-
-static void begin(struct rl_rule *x, const char *chain)
-{
-	rl_rule_begin(x, INET, T, chain);
-}
-
-static void sets(struct hb *w)
-{
-	struct rl_range r[EG_CONF_DENY_ADDRS];
-	struct rl_range own[2] = {
-		{ w->c->prefix.addr, eg_prefix_last(w->c->prefix) },
-		{ w->c->link_prefix.addr, eg_prefix_last(w->c->link_prefix) },
+	const struct rl_set all[] = {
+		{.name = "permit",
+		 .flags = NFT_SET_INTERVAL,
+		 .type = RL_T3(RL_T_IPADDR, RL_T_PROTO, RL_T_SERVICE),
+		 .len = 12,
+		 .field = {4, 1, 2},
+		 .nfields = 3},
+		{.name = "metadata",
+		 .flags = NFT_SET_INTERVAL,
+		 .type = RL_T_IPADDR,
+		 .len = 4},
+		{.name = "ours",
+		 .flags = NFT_SET_INTERVAL,
+		 .type = RL_T_IPADDR,
+		 .len = 4},
+		{.name = "gateways",
+		 .flags = NFT_SET_MAP,
+		 .type = RL_T_IFNAME,
+		 .len = 16,
+		 .data_type = RL_T_VERDICT,
+		 .size = gateways},
+		{.name = "lograte",
+		 .flags = NFT_SET_EVAL,
+		 .type = RL_T_IFINDEX,
+		 .len = 4,
+		 .size = LINK_SIZE},
 	};
-	static const char *const names[] = { "metadata", "own" };
-	size_t n;
 
-	for (size_t i = 0; i < EG_ARRAY_SIZE(names); i++) {
-		struct rl_set_spec s = { .table = T, .name = names[i],
-					 .key_type = RL_T_IPADDR, .key_len = 4,
-					 .flags = NFT_SET_INTERVAL };
+	for (size_t i = 0; i < EG_ARRAY_SIZE(all); i++)
+		rl_set(nl, &all[i]);
+	rl_deny_sets(nl);
+}
 
-		rl_batch_set(w->b, INET, rl_set(&s, (uint32_t)i + 1), names[i]);
+static void put_prefixes(struct rl_host *h)
+{
+	struct rl_space space;
+	struct rl_ranges *r[] = {&space.metadata, &space.host};
+	static const char *const set[] = {"metadata", "ours"};
+
+	if (rl_space_init(&space, h->conf, NULL, 0))
+		rl_fail(h->nl, -ENOMEM);
+	for (size_t k = 0; k < EG_ARRAY_SIZE(r); k++)
+		for (size_t i = 0; i < r[k]->n; i++) {
+			struct rl_elem lo = {0};
+			struct rl_elem hi = {.interval_end = true};
+
+			rl_key_addr(&lo.key, r[k]->v[i].lo);
+			rl_add(h->nl, set[k], &lo);
+			if (r[k]->v[i].hi == UINT32_MAX)
+				break;
+			rl_key_addr(&hi.key, r[k]->v[i].hi + 1);
+			rl_add(h->nl, set[k], &hi);
+		}
+	rl_space_free(&space);
+}
+
+/* permit_host lines, as disjoint boxes (they may overlap each other). */
+static void put_permits(struct rl_host *h)
+{
+	for (uint32_t i = 0; i < h->conf->permits_host; i++) {
+		const struct eg_conf_permit *p = &h->conf->permit_host[i];
+		struct rl_elem e = {0};
+		bool twice = false;
+
+		for (uint32_t k = 0; k < i; k++) {
+			const struct eg_conf_permit *q = &h->conf->permit_host[k];
+
+			twice = twice || (q->proto == p->proto &&
+					  q->lo <= p->hi && p->lo <= q->hi &&
+					  eg_prefix_overlap(q->dst, p->dst));
+		}
+		if (twice) {
+			rl_fail(h->nl, -EEXIST);
+			return;
+		}
+		rl_key_addr(&e.key, p->dst.addr);
+		rl_key_u8(&e.key, p->proto);
+		rl_key_port(&e.key, p->lo);
+		rl_key_addr(&e.end, eg_prefix_last(p->dst));
+		rl_key_u8(&e.end, p->proto);
+		rl_key_port(&e.end, p->hi);
+		rl_add(h->nl, "permit", &e);
 	}
-	n = rl_ranges_class(w->c, EG_DENY_METADATA, r, EG_ARRAY_SIZE(r));
-	rl_ranges_elems(w->b, INET, "metadata", r, n);
-	n = rl_ranges_merge(own, 2);
-	rl_ranges_elems(w->b, INET, "own", own, n);
 }
 
-static void to_set(struct hb *w, const char *chain, const char *set,
-		   enum eg_reason reason)
+static void from_gateway(struct rl_rule *r, uint32_t key, uint32_t op)
 {
-	struct rl_rule x;
-
-	begin(&x, chain);
-	from_links(&x, NFT_META_IIFNAME, NFT_CMP_EQ);
-	ipv4(&x);
-	rl_payload(&x, NH, 16, 4, 0);
-	rl_lookup(&x, set, 0, false);
-	deny(w, &x, reason);
+	rl_meta(r, key, R1);
+	rl_cmp(r, op, R1, GW_PREFIX, sizeof(GW_PREFIX) - 1);
 }
 
-/* Each gateway may use the addresses of its own slots, and its link's. */
-static void own_source(struct hb *w)
+static void ipv4(struct rl_rule *r)
 {
-	struct rl_set_spec s = { .table = T, .name = "from",
-				 .key_type = RL_T2(RL_T_IFNAME, RL_T_IPADDR),
-				 .key_len = 20, .flags = NFT_SET_INTERVAL,
-				 .field = { 16, 4 }, .nfields = 2 };
-	struct nftnl_set *e = rl_elems(T, "from");
-	bool ok = e != NULL;
-	struct rl_rule x;
+	static const uint8_t v4 = NFPROTO_IPV4;
 
-	rl_batch_set(w->b, INET, rl_set(&s, 3), "from");
-	for (uint32_t g = 0; ok && g < w->c->gateways; g++) {
-		struct {
-			char name[16];
-			uint32_t addr;
-		} lo = { .name = "" }, hi = { .name = "" };
-		uint32_t first = eg_plan_subnet(w->c,
-						eg_plan_first(w->c, g));
-		uint32_t n = eg_plan_count(w->c, g);
+	rl_meta(r, NFT_META_NFPROTO, R1);
+	rl_cmp(r, NFT_CMP_EQ, R1, &v4, sizeof(v4));
+}
 
-		(void)eg_plan_gw_name(lo.name, g);
-		(void)eg_plan_gw_name(hi.name, g);
-		lo.addr = htonl(first);
-		hi.addr = htonl(first + 4 * n - 1);
-		ok = rl_elem_range(e, &lo, &hi, sizeof(lo));
-		lo.addr = hi.addr = htonl(eg_plan_link_gw(w->c, g));
-		ok = ok && rl_elem_range(e, &lo, &hi, sizeof(lo));
+/* Whose link it is decides what may be the source; a link nobody knows, IPv6
+ * and anything else falls to the denying end. */
+static void rules_guard(struct rl_nl *nl)
+{
+	static const uint8_t v6 = NFPROTO_IPV6;
+	struct rl_rule r;
+
+	rl_rule(&r, nl, "guard");
+	rl_meta(&r, NFT_META_NFPROTO, R1);
+	rl_cmp(&r, NFT_CMP_EQ, R1, &v6, sizeof(v6));
+	rl_reason(&r, EG_REASON_IPV6);
+	rl_done(&r);
+	rl_rule(&r, nl, "guard");
+	rl_meta(&r, NFT_META_IIFNAME, R1);
+	rl_vmap(&r, "gateways", R1);
+	rl_done(&r);
+	rl_rule(&r, nl, "guard");
+	rl_reason(&r, EG_REASON_SPOOFED);
+	rl_done(&r);
+}
+
+static void rules_gateway(struct rl_host *h)
+{
+	const struct eg_conf *c = h->conf;
+	char name[EG_IFNAME];
+
+	for (uint32_t g = 0; g < c->gateways; g++) {
+		uint32_t first = eg_plan_first(c, g);
+		uint32_t last = first + eg_plan_count(c, g) - 1;
+		struct rl_chain chain = {
+			.name = eg_plan_gw_name(name, g),
+		};
+		struct rl_elem e = {.chain = name};
+		struct rl_rule r;
+
+		rl_chain(h->nl, &chain);
+		rl_rule(&r, h->nl, name);
+		ipv4(&r);
+		rl_payload(&r, NH, 12, 4, R1);
+		rl_between(&r, R1, eg_plan_subnet(c, first),
+			   eg_plan_subnet(c, last) + 3);
+		rl_goto(&r, "dest");
+		rl_done(&r);
+		rl_rule(&r, h->nl, name);
+		rl_reason(&r, EG_REASON_SPOOFED);
+		rl_done(&r);
+		rl_key_name(&e.key, name);
+		rl_add(h->nl, "gateways", &e);
 	}
-	if (!ok)
-		rl_batch_spoil(w->b, -ENOMEM);
-	rl_batch_elems(w->b, INET, e, "from");
-	begin(&x, "pre");
-	from_links(&x, NFT_META_IIFNAME, NFT_CMP_EQ);
-	ipv4(&x);
-	rl_meta(&x, NFT_META_IIFNAME, 0);
-	rl_payload(&x, NH, 12, 4, 4);
-	rl_lookup(&x, "from", 0, true);
-	deny(w, &x, EG_REASON_SPOOFED);
 }
 
-static void pre_rules(struct hb *w)
+static void rule_dest(struct rl_nl *nl, const char *set, uint8_t reason)
 {
-	struct rl_rule x;
+	struct rl_rule r;
 
-	begin(&x, "pre");
-	from_links(&x, NFT_META_IIFNAME, NFT_CMP_EQ);
-	rl_meta(&x, NFT_META_NFPROTO, 0);
-	rl_cmp_u8(&x, NFT_CMP_NEQ, 0, NFPROTO_IPV4);
-	deny(w, &x, EG_REASON_IPV6);
-	own_source(w);
-	to_set(w, "pre", "metadata", EG_REASON_METADATA);
-	to_set(w, "pre", "own", EG_REASON_HOST);
-	begin(&x, "pre");
-	from_links(&x, NFT_META_IIFNAME, NFT_CMP_EQ);
-	ipv4(&x);
-	rl_fib_type(&x, 0);
-	rl_cmp_u32(&x, NFT_CMP_EQ, 0, RTN_LOCAL);
-	deny(w, &x, EG_REASON_HOST);
+	rl_rule(&r, nl, "dest");
+	ipv4(&r);
+	rl_payload(&r, NH, 16, 4, R1);
+	rl_in(&r, set, R1);
+	rl_reason(&r, reason);
+	rl_done(&r);
 }
 
-static void later_rules(struct hb *w)
+static void rules_dest(struct rl_nl *nl)
 {
-	struct rl_rule x;
+	static const uint8_t ported[] = {IPPROTO_TCP, IPPROTO_UDP};
+	struct rl_rule r;
 
-	begin(&x, "in");
-	from_links(&x, NFT_META_IIFNAME, NFT_CMP_EQ);
-	deny(w, &x, EG_REASON_HOST);
-	to_set(w, "fwd", "metadata", EG_REASON_METADATA);
-	begin(&x, "fwd");
-	from_links(&x, NFT_META_IIFNAME, NFT_CMP_EQ);
-	from_links(&x, NFT_META_OIFNAME, NFT_CMP_EQ);
-	deny(w, &x, EG_REASON_HOST);
-	/* Nobody out there begins a conversation with a sandbox. */
-	begin(&x, "fwd");
-	from_links(&x, NFT_META_OIFNAME, NFT_CMP_EQ);
-	rl_ct(&x, NFT_CT_STATE, 0);
-	rl_bitwise(&x, 0, 2U | 4U, 0); /* established, related */
-	rl_cmp_u32(&x, NFT_CMP_EQ, 0, 0);
-	rl_counter(&x);
-	rl_verdict(&x, NF_DROP, NULL);
-	add(w, &x, "inbound");
+	for (size_t i = 0; i < sizeof(ported); i++) {
+		rl_rule(&r, nl, "dest");
+		ipv4(&r);
+		rl_meta(&r, NFT_META_L4PROTO, R1);
+		rl_eq8(&r, R1, ported[i]);
+		rl_payload(&r, NH, 16, 4, R1);
+		rl_meta(&r, NFT_META_L4PROTO, R2);
+		rl_payload(&r, TH, 2, 2, R3);
+		rl_in(&r, "permit", R1);
+		rl_accept(&r);
+		rl_done(&r);
+	}
+	rule_dest(nl, "metadata", EG_REASON_METADATA);
+	rule_dest(nl, "ours", EG_REASON_HOST);
+	rl_rule(&r, nl, "dest");
+	rl_fib_type(&r, R1);
+	rl_eq32(&r, R1, RTN_LOCAL);
+	rl_reason(&r, EG_REASON_HOST);
+	rl_done(&r);
 }
 
-static void nat_rules(struct hb *w)
+static void rules_deny(struct rl_nl *nl, uint32_t snaplen)
 {
-	struct rl_range pool = { w->c->prefix.addr,
-				 eg_prefix_last(w->c->prefix) };
-	uint32_t lo = htonl(pool.lo), mask = htonl(eg_prefix_mask(w->c->prefix.len));
-	struct rl_rule x;
+	const struct rl_stateful rate = {.kind = RL_STATE_LIMIT,
+					 .rate = HOST_LOG_S,
+					 .burst = 2 * HOST_LOG_S};
+	struct rl_rule r;
 
-	if (!w->c->masquerade)
+	rl_deny_count(nl);
+	rl_rule(&r, nl, RL_C_WEIGH);
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_dynset(&r, "lograte", R1, true, &rate);
+	rl_goto(&r, RL_C_EMIT);
+	rl_done(&r);
+	rl_deny_suppress(nl, RL_C_WEIGH);
+	rl_deny_emit(nl, EG_NFLOG_GROUP_HOST, snaplen);
+	rl_rule(&r, nl, RL_C_VERDICT);
+	rl_drop(&r);
+	rl_done(&r);
+}
+
+static void rules_base(struct rl_nl *nl)
+{
+	static const char *const base[] = {"prerouting", "input", "forward"};
+	struct rl_rule r;
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(base); i++) {
+		rl_rule(&r, nl, base[i]);
+		from_gateway(&r, NFT_META_IIFNAME, NFT_CMP_EQ);
+		rl_jump(&r, "guard");
+		rl_done(&r);
+	}
+	/* towards a gateway: answers only */
+	rl_rule(&r, nl, "forward");
+	from_gateway(&r, NFT_META_OIFNAME, NFT_CMP_EQ);
+	rl_ct(&r, NFT_CT_STATE, R1);
+	rl_mask(&r, R1,
+		NF_CT_STATE_BIT(IP_CT_ESTABLISHED) |
+			NF_CT_STATE_BIT(IP_CT_RELATED),
+		0);
+	rl_eq32(&r, R1, 0);
+	rl_drop(&r);
+	rl_done(&r);
+}
+
+static void rules_nat(struct rl_host *h)
+{
+	struct rl_rule r;
+
+	if (!h->conf->masquerade)
 		return;
-	begin(&x, "nat");
-	ipv4(&x);
-	from_links(&x, NFT_META_OIFNAME, NFT_CMP_NEQ);
-	rl_payload(&x, NH, 12, 4, 0);
-	rl_bitwise_raw(&x, 0, &mask, 4);
-	rl_cmp(&x, NFT_CMP_EQ, 0, &lo, 4);
-	rl_masquerade(&x);
-	add(w, &x, "masquerade");
+	rl_rule(&r, h->nl, "postrouting");
+	ipv4(&r);
+	from_gateway(&r, NFT_META_OIFNAME, NFT_CMP_NEQ);
+	rl_payload(&r, NH, 12, 4, R1);
+	rl_between(&r, R1, h->conf->prefix.addr, eg_prefix_last(h->conf->prefix));
+	rl_masquerade(&r);
+	rl_done(&r);
 }
 
-static void host_build(struct hb *w)
+static void chains(struct rl_host *h)
 {
-	rl_batch_table(w->b, INET, T, "table inet " T);
-	sets(w);
-	rl_batch_chain(w->b, INET, rl_chain(T, "pre", "filter",
-					    NF_INET_PRE_ROUTING, -300,
-					    NF_ACCEPT), "chain pre");
-	rl_batch_chain(w->b, INET, rl_chain(T, "in", "filter",
-					    NF_INET_LOCAL_IN, 0, NF_ACCEPT),
-		       "chain in");
-	rl_batch_chain(w->b, INET, rl_chain(T, "fwd", "filter",
-					    NF_INET_FORWARD, 0, NF_ACCEPT),
-		       "chain fwd");
-	rl_batch_chain(w->b, INET, rl_chain(T, "nat", "nat",
-					    NF_INET_POST_ROUTING, 100,
-					    NF_ACCEPT), "chain nat");
-	pre_rules(w);
-	later_rules(w);
-	nat_rules(w);
+	static const struct rl_chain all[] = {
+		{.name = "guard"},
+		{.name = "dest"},
+		{.name = RL_C_DENY},
+		{.name = RL_C_WEIGH},
+		{.name = RL_C_EMIT},
+		{.name = RL_C_VERDICT},
+		{"prerouting", "filter", NF_INET_PRE_ROUTING, -300, false},
+		{"input", "filter", NF_INET_LOCAL_IN, 0, false},
+		{"forward", "filter", NF_INET_FORWARD, 0, false},
+		{"postrouting", "nat", NF_INET_POST_ROUTING, 100, false},
+	};
+	size_t n = EG_ARRAY_SIZE(all);
+
+	for (size_t i = 0; i < n - !h->conf->masquerade; i++)
+		rl_chain(h->nl, &all[i]);
 }
 
 int rl_host_install(struct rl_host *h, struct eg_err *err)
 {
-	int has = rl_nft_has_table(h->nft, INET, T, err), r;
-	struct hb w = { .c = h->conf };
-
-	if (has < 0)
-		return has;
-	w.b = rl_batch_new(h->nft);
-	if (!w.b)
-		return eg_err_set(err, -ENOMEM, "out of memory");
-	/* Deleted and made in one transaction: never a moment without. */
-	if (has)
-		rl_batch_del_table(w.b, INET, T, "former table");
-	host_build(&w);
-	r = rl_batch_commit(w.b, err);
-	return r ? eg_err_wrap(err, "the host's table") : 0;
+	rl_begin(h->nl);
+	rl_table_gone(h->nl);
+	rl_table(h->nl, "egressd guard");
+	sets(h->nl, h->conf->gateways);
+	chains(h);
+	put_prefixes(h);
+	put_permits(h);
+	rules_gateway(h);
+	rules_guard(h->nl);
+	rules_dest(h->nl);
+	rules_deny(h->nl, h->conf->snaplen);
+	rules_base(h->nl);
+	rules_nat(h);
+	return rl_commit(h->nl, "installing the host's guard", err);
 }
 
 int rl_host_remove(struct rl_host *h, struct eg_err *err)
 {
-	int has = rl_nft_has_table(h->nft, INET, T, err);
-	struct rl_batch *b;
-
-	if (has <= 0)
-		return has;
-	b = rl_batch_new(h->nft);
-	if (b)
-		rl_batch_del_table(b, INET, T, "the host's table");
-	return rl_batch_commit(b, err);
+	rl_begin(h->nl);
+	rl_table_gone(h->nl);
+	return rl_commit(h->nl, "removing the host's guard", err);
 }

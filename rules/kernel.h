@@ -31,7 +31,15 @@ struct rl_lease {
 	uint32_t phases;
 	bool drop;   /* silent drop in place of reject */
 	bool report; /* issue of report mode: non-private passes, logged */
-	uint32_t flows, new_flows_s, log_s; /* 0: default */
+	/* log_s 0: 50; flows and new_flows_s 0: not limited here */
+	uint32_t flows, new_flows_s, log_s;
+	const char *tenant; /* for permit_private tenants=; NULL: none */
+};
+
+/* A name and the policy it is allowed by. */
+struct rl_pin_name {
+	const struct rl_prog *prog;
+	const struct eg_name *name;
 };
 
 /* One live pin as found in the kernel. */
@@ -40,7 +48,6 @@ struct rl_pin {
 	uint8_t proto;
 	uint16_t port;
 	uint32_t left_s;
-	const struct eg_name *name; /* NULL: not known (taken over) */
 };
 
 /**
@@ -49,7 +56,7 @@ struct rl_pin {
  */
 int rl_gw_open(struct rl_gw **ret, const struct eg_conf *conf,
 	       uint32_t gateway, int fd, struct eg_err *err);
-void rl_gw_close(struct rl_gw *gw);
+void rl_gw_close(struct rl_gw *gw); /* NULL is fine */
 
 /**
  * rl_gw_install() - the whole static table of a gateway, default drop first
@@ -61,6 +68,9 @@ int rl_gw_install(struct rl_gw *gw, struct eg_err *err);
 
 /**
  * rl_gw_adopt() - is the table of this layout and version already there?
+ *
+ * Also refreshes the always-denied sets from the configuration, but for the
+ * host's addresses: rl_gw_host() has to follow before any pin.
  *
  * Return: 0; -ENOENT when there is none, -EPROTO when it is another version.
  */
@@ -102,8 +112,8 @@ int rl_gw_scrub(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 
 /**
  * rl_gw_pin() - let a slot reach addresses on ports for a while
- * @name:	the name that led there; remembered, so that a change of phase
- *		knows which pins are still allowed
+ * @who:	the name that led there, so that a change of phase knows what
+ *		is still allowed; NULL: allowed in every phase
  * @port:	ranges are expanded, at most 64 elements a call in all
  * @lifetime_s:	1..; a live pin is extended, never shortened
  *
@@ -113,9 +123,8 @@ int rl_gw_scrub(struct rl_gw *gw, uint32_t slot, uint64_t generation,
  * user space: a failing batch would cost a thousand good ones.
  */
 int rl_gw_pin(struct rl_gw *gw, uint32_t slot, uint64_t generation,
-	      const struct eg_name *name, const uint32_t *addr, size_t naddrs,
-	      const struct eg_port *port, size_t nports, uint32_t lifetime_s,
-	      struct eg_err *err);
+	      const struct rl_pin_name *who, const uint32_t *addr, size_t naddrs, const struct eg_port *port,
+	      size_t nports, uint32_t lifetime_s, struct eg_err *err);
 
 /**
  * rl_gw_counters() - denied, suppressed and sent of a lease, by reason

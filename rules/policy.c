@@ -317,6 +317,36 @@ void rl_prog_lookup(const struct rl_prog *p, uint32_t phases, int64_t now,
 	*ret = v;
 }
 
+static bool entry_has_port(const struct rl_entry *e, uint8_t proto,
+			   uint16_t port)
+{
+	for (uint8_t i = 0; i < e->nports; i++)
+		if (e->port[i].proto == proto && e->port[i].lo <= port &&
+		    e->port[i].hi >= port)
+			return true;
+	return false;
+}
+
+uint32_t rl_prog_name_phases(const struct rl_prog *p, int64_t now,
+			     const struct eg_name *name, uint8_t proto,
+			     uint16_t port)
+{
+	uint32_t phases = 0;
+
+	for (uint32_t i = 0; i < p->nentries; i++) {
+		const struct rl_entry *e = &p->entry[i];
+
+		if (e->kind == RL_PREFIX || e->kind == RL_HOST ||
+		    (e->until && now >= e->until) || !rl_entry_matches(e, name))
+			continue;
+		if (e->flags & RL_F_DENY)
+			return 0;
+		if (entry_has_port(e, proto, port))
+			phases |= e->phases;
+	}
+	return phases;
+}
+
 bool rl_prog_denies(const struct rl_prog *p, int64_t now, uint32_t addr)
 {
 	for (uint32_t i = 0; i < p->nentries; i++) {

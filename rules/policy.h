@@ -120,6 +120,16 @@ void rl_prog_lookup(const struct rl_prog *p, uint32_t phases, int64_t now,
 bool rl_prog_denies(const struct rl_prog *p, int64_t now, uint32_t addr);
 
 /**
+ * rl_prog_name_phases() - phases in which a name is allowed on one port
+ *
+ * Return: bits; RL_PHASES_ALL for an entry common to all; 0 when it is denied
+ * or in no entry.
+ */
+uint32_t rl_prog_name_phases(const struct rl_prog *p, int64_t now,
+			     const struct eg_name *name, uint8_t proto,
+			     uint16_t port);
+
+/**
  * rl_prog_phases() - "init,plan" to phase bits
  *
  * Return: 0; -EINVAL naming the phase the policy lacks and those it has.

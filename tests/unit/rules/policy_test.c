@@ -426,7 +426,7 @@ static void lies_more(void **state)
 	LIE(entry[1].tls, 3, "tls of entry 1");
 	LIE(entry[1].types, 64, "types of entry 1");
 	LIE(entry[1].max_names, 1, "max_names of entry 1");
-	LIE(entry[2].max_names, 4097, "max_names of entry 2");
+	LIE(entry[2].max_names, 65536, "max_names of entry 2");
 	LIE(entry[1].until, -1, "until of entry 1");
 	LIE(entry[1].until, INT64_MAX, "until of entry 1");
 	LIE(entry[8].dst.len, 33, "dst of entry 8");
