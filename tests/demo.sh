@@ -144,7 +144,7 @@ fi
 
 title "5. Why: the log of the run"
 cmd "egressctl denials demo"
-ctl denials demo | cut -c1-110 | sed 's/^/  /'
+ctl denials demo | sed -E 's/^/  /; s/ +hint: (.*)/\n               would be allowed by: \1/'
 
 title "6. The evidence: a record for each denial, a packet for each record"
 dir=$(of demo audit)
