@@ -29,7 +29,7 @@ static int setup(void **state)
 	gateway_ns();
 	gw = ns_make();
 	net = ns_make();
-	sh("ip link add eg-gw-00 index 50 address 0a:e6:00:00:00:01 type veth peer name eth0 index 2 address 0a:e6:00:00:00:02 netns %d",
+	sh("ip link add eg-gw-00 index 50 address 0a:e6:00:00:00:01 type veth peer name eth0 index 20 address 0a:e6:00:00:00:02 netns %d",
 	   gw.pid);
 	sh("ip addr add 10.201.0.1/31 dev eg-gw-00; ip link set eg-gw-00 up; ip route add 10.200.0.0/22 via 10.201.0.0; ip neigh add 10.201.0.0 lladdr 0a:e6:00:00:00:02 dev eg-gw-00 nud permanent");
 	in(&gw,
@@ -184,11 +184,11 @@ static void test_slot_nat(void **state)
 	gateway_ns();
 	guest = ns_make();
 	out = ns_make();
-	sh("ip link add tap0 address 0a:e6:00:00:00:01 type veth peer name eth0 index 2 address 0a:e6:00:00:00:02 netns %d; ip addr add 172.16.0.1/30 dev tap0; ip link set tap0 up",
+	sh("ip link add tap0 address 0a:e6:00:00:00:01 type veth peer name eth0 index 20 address 0a:e6:00:00:00:02 netns %d; ip addr add 172.16.0.1/30 dev tap0; ip link set tap0 up",
 	   guest.pid);
 	in(&guest,
 	   "ip addr add 172.16.0.2/30 dev eth0; ip link set eth0 up; ip route add default via 172.16.0.1");
-	sh("ip link add eth0 type veth peer name eth0 index 2 netns %d; ip addr add 10.200.0.2/30 dev eth0; ip link set eth0 up; ip route add default via 10.200.0.1",
+	sh("ip link add eth0 type veth peer name eth0 index 20 netns %d; ip addr add 10.200.0.2/30 dev eth0; ip link set eth0 up; ip route add default via 10.200.0.1",
 	   out.pid);
 	in(&out,
 	   "ip addr add 10.200.0.1/30 dev eth0; ip link set eth0 up; ip addr add 198.51.100.7/32 dev lo");
