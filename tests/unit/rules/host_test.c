@@ -184,7 +184,7 @@ static void test_slot_nat(void **state)
 	gateway_ns();
 	guest = ns_make();
 	out = ns_make();
-	sh("ip link add tap0 address 0a:e6:00:00:00:01 type veth peer name eth0 index 20 address 0a:e6:00:00:00:02 netns %d; ip addr add 172.16.0.1/30 dev tap0; ip link set tap0 up",
+	sh("ip link add tap0 index 60 address 0a:e6:00:00:00:01 type veth peer name eth0 index 20 address 0a:e6:00:00:00:02 netns %d; ip addr add 172.16.0.1/30 dev tap0; ip link set tap0 up",
 	   guest.pid);
 	in(&guest,
 	   "ip addr add 172.16.0.2/30 dev eth0; ip link set eth0 up; ip route add default via 172.16.0.1");
