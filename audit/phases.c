@@ -121,6 +121,7 @@ int au_phases_load(struct au_files *f, struct au_lease *l, int64_t wall_ns)
 		return -ENOMEM;
 	n = read(fd, buf, FILE_MAX);
 	if (n < 0)
+		/* cppcheck-suppress memleak ; scope cleanup frees it */
 		return -errno;
 	*now = l->span[l->spans - 1];
 	l->spans = 0;

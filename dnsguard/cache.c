@@ -195,7 +195,7 @@ struct dg_entry *dg_cache_put(struct dg_cache *c, const struct eg_name *name,
 	e->kind = kind;
 	e->ttl = ttl;
 	e->expires = now + (int64_t)ttl * EG_NSEC_PER_SEC;
-	if (kind != DG_KIND_ADDRS)
+	if (kind != DG_KIND_ADDRS || !r)
 		return e;
 	if (!pack_chain(e, r)) {
 		e->expires = 0; /* half an entry must not be found */

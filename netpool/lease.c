@@ -134,11 +134,19 @@ void np_lease_reply(struct np_main *m, uint64_t cookie, enum eg_status st,
 			   sizeof(a), -1);
 }
 
-static const struct np_tomb *tomb_find(struct np_main *m, const char *id,
-				       const uint8_t *uid)
+static const struct np_tomb *tomb_find(struct np_main *m, const char *id)
 {
 	for (const struct np_tomb *t = m->tombs; t; t = t->next)
-		if (id ? !strcmp(t->id, id) : !memcmp(t->uid, uid, EG_UID))
+		if (!strcmp(t->id, id))
+			return t;
+	return NULL;
+}
+
+static const struct np_tomb *tomb_uid(struct np_main *m,
+				      const uint8_t uid[EG_UID])
+{
+	for (const struct np_tomb *t = m->tombs; t; t = t->next)
+		if (!memcmp(t->uid, uid, EG_UID))
 			return t;
 	return NULL;
 }
@@ -150,7 +158,9 @@ struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 	struct np_lease *l =
 		w->has_uid ? np_lease_uid(m, w->uid) : np_lease_find(m, w->id);
 
-	tomb = l ? NULL : tomb_find(m, w->has_uid ? NULL : w->id, w->uid);
+	tomb = l	    ? NULL :
+	       w->has_uid ? tomb_uid(m, w->uid) :
+			    tomb_find(m, w->id);
 	if (tomb) {
 		/* Its evidence can still be asked for, so say its uid. */
 		struct eg_lease gone = { .generation = tomb->generation,
@@ -424,7 +434,7 @@ static bool request_repeated(struct np_main *m, uint64_t cookie,
 
 	if (!q->id[0])
 		return false;
-	if (tomb_find(m, q->id, NULL)) {
+	if (tomb_find(m, q->id)) {
 		np_lease_reply(
 			m, cookie, EG_E_GONE, NULL,
 			"lease id %s was released a short while ago; a new lease needs a new id",

@@ -90,6 +90,7 @@ static int links_delete(bool host, struct eg_err *err)
 	s->n = 0;
 	e = np_rtnl_open(&r, err);
 	if (e)
+		/* cppcheck-suppress memleak ; scope cleanup frees it */
 		return e;
 	e = np_link_list(r, see_link, s, err);
 	if (!e && s->n)

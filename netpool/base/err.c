@@ -10,6 +10,9 @@
 
 #define EG_ERR_CONTEXT 151 /* a context may not push out the cause */
 
+#undef eg_err_set /* see the analyser's macros in err.h */
+#undef eg_err_sys
+
 int eg_err_set(struct eg_err *err, int code, const char *fmt, ...)
 {
 	va_list ap;

@@ -39,6 +39,15 @@ int eg_err_set(struct eg_err *err, int code, const char *fmt, ...)
 int eg_err_sys(struct eg_err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+#ifdef __clang_analyzer__
+/*
+ * The analyser looks at one file at a time and would take an error path for
+ * one that may return 0; the code is what is returned.
+ */
+#define eg_err_set(err, code, ...) (eg_err_set(err, code, __VA_ARGS__), (code))
+#define eg_err_sys(err, code, ...) (eg_err_sys(err, code, __VA_ARGS__), (code))
+#endif
+
 /**
  * eg_err_wrap() - put context in front of an error: "context: text"
  *
