@@ -264,6 +264,8 @@ void api_stats_json(json_t *lease, const struct eg_mp_stats *s)
 	}
 	for (uint32_t i = 0; i < s->npins && i < EG_ARRAY_SIZE(s->pin); i++)
 		(void)json_array_append_new(pins, pin_json(&s->pin[i]));
+	/* Counting a slot's flows means walking conntrack: not here. */
+	(void)json_object_set_new(lease, "flows", json_null());
 	(void)json_object_set_new(lease, "denied", denied);
 	(void)json_object_set_new(lease, "unattributed",
 				  json_integer((json_int_t)s->unattributed));

@@ -476,6 +476,19 @@ static bool page_args(struct call *c, uint64_t *after)
 	if (from) {
 		/* A cursor is BOOT.SEQ or a plain number of ours. */
 		const char *dot = strrchr(from, '.');
+		char boot[16];
+
+		(void)snprintf(boot, sizeof(boot), "%02x%02x%02x%02x.",
+			       c->a->ctx->conf->boot_id[0],
+			       c->a->ctx->conf->boot_id[1],
+			       c->a->ctx->conf->boot_id[2],
+			       c->a->ctx->conf->boot_id[3]);
+		if (dot && strncmp(from, boot, strlen(boot)) != 0) {
+			api_error(c, EG_E_CURSOR_GONE, NULL,
+				  "cursor '%.40s' is of another boot of this host",
+				  from);
+			return false;
+		}
 
 		*after = strtoull(dot ? dot + 1 : from, &end, 10);
 		if (*end) {

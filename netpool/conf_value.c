@@ -440,6 +440,13 @@ int np_conf_resolv(struct np_conf_ctx *c, struct eg_err *err)
 	size_t len;
 	int rc;
 
+	/*
+	 * A host that has no resolver yet (or none at all) still gets its
+	 * daemon: leases have to be taken over. Names are answered SERVFAIL,
+	 * and the start says so.
+	 */
+	if (fd < 0 && errno == ENOENT)
+		return 0;
 	if (fd < 0)
 		return eg_err_sys(err, -errno,
 				  "upstream=system: cannot open '%s'", c->resolv);
@@ -454,11 +461,6 @@ int np_conf_resolv(struct np_conf_ctx *c, struct eg_err *err)
 		if (rc)
 			return eg_err_wrap(err, "upstream=system: %s", c->resolv);
 	}
-	if (!c->conf->upstreams)
-		return eg_err_set(
-			err, -ENOENT,
-			"upstream=system: '%s' names no IPv4 name server; write upstream = ADDRESS",
-			c->resolv);
 	return 0;
 }
 

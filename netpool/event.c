@@ -64,21 +64,20 @@ void np_event(struct np_main *m, enum eg_event_type type, enum eg_cause cause,
 void np_event_list(struct np_main *m, uint64_t cookie,
 		   const struct eg_pm_events *q)
 {
-	uint64_t oldest =
-		m->event_seq >= NP_EVENTS ? m->event_seq - NP_EVENTS + 1 : 1;
+	uint64_t kept = m->event_seq - m->event_base;
+	uint64_t oldest = kept >= NP_EVENTS ? m->event_seq - NP_EVENTS + 1 :
+					      m->event_base + 1;
+	uint64_t first = q->after + 1 > oldest ? q->after + 1 : oldest;
 	uint32_t sent = 0, limit = eg_min_u32(q->limit, EVENTS_A_CALL);
 	struct eg_mp_end end = {
 		.status = EG_OK, .oldest_seq = oldest, .last_seq = q->after};
 
 	if (q->after && q->after + 1 < oldest)
 		end.status = EG_E_CURSOR_GONE;
-	for (uint64_t s = q->after + 1;
+	for (uint64_t s = first;
 	     end.status == EG_OK && s <= m->event_seq && sent < limit; s++) {
-		const struct eg_event *e;
+		const struct eg_event *e = &m->event[s % NP_EVENTS];
 
-		if (s < oldest)
-			continue;
-		e = &m->event[s % NP_EVENTS];
 		end.last_seq = s;
 		if (q->type >= 0 && e->type != q->type)
 			continue;

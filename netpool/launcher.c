@@ -619,6 +619,19 @@ int np_launch_lock(const struct eg_conf *conf, struct eg_err *err)
 	return r ? r : lock_take(conf, &fd, err);
 }
 
+void np_launch_unlock(const struct eg_conf *conf)
+{
+	char path[EG_PATH + 16];
+
+	/*
+	 * Under the lock. Who waits for it would now hold a file without a
+	 * name; but nobody waits: a second daemon is refused at once.
+	 */
+	(void)snprintf(path, sizeof(path), "%s/lock", conf->run);
+	(void)unlink(path);
+	(void)rmdir(conf->run); /* stays when somebody keeps files there */
+}
+
 static int descriptors_check(const struct eg_conf *c, struct eg_err *err)
 {
 	rlim_t need =
@@ -918,6 +931,8 @@ int np_launch(struct eg_conf *conf, const struct np_launcher_hooks *hooks)
 		r = privilege_reduce(&err);
 	if (!r && children_init(&l))
 		r = eg_err_set(&err, -ENOMEM, "out of memory");
+	if (!r && !conf->upstreams)
+		eg_warning("no upstream name server is known: every name will be answered SERVFAIL; set [dns] upstream");
 	if (r) {
 		eg_error("%s", err.text);
 		launcher_done(&l);

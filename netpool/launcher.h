@@ -29,4 +29,7 @@ int np_launch(struct eg_conf *conf, const struct np_launcher_hooks *hooks);
  */
 int np_launch_lock(const struct eg_conf *conf, struct eg_err *err);
 
+/* np_launch_unlock() - remove the lock file and the run directory (purge). */
+void np_launch_unlock(const struct eg_conf *conf);
+
 #endif

@@ -149,6 +149,7 @@ static int purge(const struct eg_conf *conf)
 		(void)fprintf(stderr, "egressd: purge: %s\n", err.text);
 		return 1;
 	}
+	np_launch_unlock(conf);
 	return 0;
 }
 

@@ -96,14 +96,20 @@ static void main_on_peer(struct eg_role_ctx *ctx, enum eg_role peer)
 {
 	struct np_main *m = ctx->priv;
 
-	if (!m->go)
+	if (!m->go) {
+		m->peer_seen[peer] = true;
 		return;
+	}
 	if (peer == EG_ROLE_BUILD)
 		np_pool_start(m);
 	else if (peer == EG_ROLE_DNS)
 		leases_announce(m, true, false);
 	else if (peer == EG_ROLE_AUDIT)
 		leases_announce(m, false, true);
+	if (!m->peer_seen[peer]) {
+		m->peer_seen[peer] = true;
+		return;
+	}
 	np_event(m, EG_EV_ROLE, EG_CAUSE_RESTART, NULL, "%s is back",
 		 eg_role_name(peer));
 	m->count.role_restarts[peer]++;

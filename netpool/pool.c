@@ -75,6 +75,12 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 		return eg_err_set(err, -ENOMEM, "out of memory for %u slots", n);
 	m->prefill = prefill_count(m->conf);
 	m->count.started_ns = eg_wall_ns();
+	/*
+	 * Cursors of a former main must be told apart and stay in order: a
+	 * thousand numbers a second are more than there are events.
+	 */
+	m->event_base = m->event_seq =
+		(uint64_t)(m->count.started_ns / 1000000);
 	m->count.memory_budget = (uint64_t)m->prefill * SLOT_KERNEL_BYTES;
 	eg_info("pool: %u slots, %u to be prebuilt, about %llu MB of kernel memory",
 		n, m->prefill,

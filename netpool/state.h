@@ -177,6 +177,7 @@ struct np_main {
 	void *host_handle; /* the enforcer's */
 	int run_fd;
 	bool go, scanned, loaded, ready_said, build_up;
+	bool peer_seen[EG_ROLE_COUNT]; /* a second channel: it started again */
 	struct np_gateway gw[EG_GATEWAYS_MAX];
 	struct np_slot *slot;
 	struct np_list idle, armed;
@@ -189,7 +190,7 @@ struct np_main {
 	struct np_prog *progs;
 	struct np_pending *pending;
 	struct eg_event *event; /* ring */
-	uint64_t event_seq;
+	uint64_t event_base, event_seq; /* first is event_base + 1 */
 	struct eg_timer *tick;
 	uint32_t host_naddrs;
 	uint32_t host_addr[EG_HOST_ADDRS];

@@ -158,7 +158,7 @@ static void peer_on_close(void *arg, struct eg_chan *c, const char *why)
 
 	for (unsigned int i = 0; i < EG_ROLE_COUNT; i++)
 		if (ctx->peer[i] == c) {
-			eg_warning("channel to %s: %s",
+			eg_debug("channel to %s: %s",
 				   eg_role_name((enum eg_role)i), why);
 			ctx->peer[i] = NULL;
 		}
@@ -350,7 +350,7 @@ int eg_role_send(struct eg_role_ctx *ctx, enum eg_role to, uint16_t type,
 	if (!ctx->peer[to])
 		return -ENOTCONN;
 	r = eg_chan_send(ctx->peer[to], type, cookie, body, len, fd);
-	if (r)
+	if (r && r != -EPIPE) /* its death is told elsewhere */
 		eg_warning("%s to %s: %s", eg_msg_spec[type].name,
 			   eg_role_name(to), strerror(-r));
 	return r;

@@ -2,6 +2,7 @@
 /*
  * egressctl: denials: what a lease was refused, as a table, lines or capture.
  */
+#include "netpool/base/reason.h"
 #include "netpool/base/util.h"
 #include "netpool/ctl/ct.h"
 
@@ -183,6 +184,10 @@ static int denials_run(const struct ct_args *a)
 	FILE *f = stdout;
 	int r;
 
+	if (a->opt[2] && eg_reason_by_name(a->opt[2]) == EG_REASON_COUNT)
+		return ct_usage(&ct_denials,
+				"--reason '%s': there is no such reason; metadata, private, not-allowed, dns-denied ... are",
+				a->opt[2]);
 	if (a->opt[1] && !(f = fopen(a->opt[1], "we"))) {
 		(void)fprintf(stderr, "egressctl: %s: %s\n", a->opt[1],
 			      strerror(errno));

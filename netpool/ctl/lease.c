@@ -29,8 +29,8 @@ static const struct ct_option lease_options[] = {
 	{ "--guest-address", "CIDR", "address of the guest" },
 	{ "--guest-gateway", "A", "its gateway, an address of the tap" },
 	{ "--guest-mac", "M", "its Ethernet address" },
-	{ "--netns", "PATH", "for --guest adopt" },
-	{ "--report", NULL, "record would-be denials, let them through" },
+	{ "--netns", "PATH", "for --guest adopt, which is not served yet" },
+	{ "--report", NULL, "report mode, which is not served yet" },
 	{ "--deny", "HOW", "reject or drop" },
 };
 

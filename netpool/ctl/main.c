@@ -53,8 +53,9 @@ int ct_usage(const struct ct_command *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	(void)fputs("\n\n", stderr);
-	usage_one(stderr, c);
+	(void)fprintf(stderr,
+		      "\nusage: egressctl %s %s\n'egressctl %s --help' explains the options\n",
+		      c->name, c->usage, c->name);
 	return CT_USAGE;
 }
 

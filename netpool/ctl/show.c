@@ -371,6 +371,12 @@ static int version_run(const struct ct_args *a)
 {
 	json_t *j = NULL;
 
+	if (ct_json) {
+		j = json_pack("{s:s}", "egressctl", EG_VERSION);
+		ct_print_json(j);
+		json_decref(j);
+		return CT_OK;
+	}
 	(void)printf("egressctl %s\n", EG_VERSION);
 	/* --version works without a daemon, the command asks for its too. */
 	if (a && access(ct_socket, F_OK) == 0 &&

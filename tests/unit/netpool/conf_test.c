@@ -341,10 +341,14 @@ static void resolvers(void **state)
 
 	(void)state;
 	put("deny", "nameserver fd00::1\nnameserver\n", empty);
-	assert_int_equal(np_conf_defaults(path, empty, &a, &err), -ENOENT);
-	assert_non_null(strstr(err.text, "names no IPv4 name server"));
-	assert_int_equal(np_conf_defaults(path, "/no/such", &a, &err), -ENOENT);
-	assert_non_null(strstr(err.text, "cannot open '/no/such'"));
+	/* no resolver is no reason not to start: leases must be taken over */
+	assert_int_equal(np_conf_defaults(path, empty, &a, &err), 0);
+	assert_int_equal(a.upstreams, 0);
+	assert_int_equal(np_conf_defaults(path, "/no/such", &a, &err), 0);
+	assert_int_equal(a.upstreams, 0);
+	assert_int_equal(np_conf_defaults(path, "/dev/null/x", &a, &err),
+			 -ENOTDIR);
+	assert_non_null(strstr(err.text, "cannot open '/dev/null/x'"));
 }
 
 static void deny_file(void **state)
