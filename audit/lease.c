@@ -19,6 +19,7 @@
 int au_leases_init(struct au_leases *t, uint32_t slots)
 {
 	*t = (struct au_leases){.slots = slots};
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	t->at = calloc((size_t)slots * AU_GENERATIONS, sizeof(*t->at));
 	return t->at ? 0 : -ENOMEM;
 }

@@ -109,7 +109,7 @@ static uint32_t sticky(const struct dg_pinset *s, uint32_t max,
 	for (uint32_t i = 0; s && i < s->count; i++) {
 		uint32_t at = n;
 
-		if (n == max && s->pin[i].until <= until[n - 1])
+		if (n && n == max && s->pin[i].until <= until[n - 1])
 			continue;
 		if (n < max)
 			n++;
@@ -242,7 +242,7 @@ static bool seen_grow(struct dg_lease *l)
 	table = calloc(size, sizeof(*table));
 	if (!table)
 		return false;
-	for (uint32_t i = 0; i < l->seen_size; i++)
+	for (uint32_t i = 0; l->seen && i < l->seen_size; i++)
 		if (l->seen[i])
 			*seen_at(table, size, l->seen[i]) = l->seen[i];
 	free(l->seen);

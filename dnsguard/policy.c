@@ -242,7 +242,7 @@ int dg_index_new(struct dg_index **ret, const struct rl_prog *prog)
 {
 	struct dg_index *ix = calloc(1, sizeof(*ix));
 	uint32_t nodes = nodes_needed(prog);
-	struct dg_path path;
+	struct dg_path path = {0};
 	int r = -ENOMEM;
 
 	if (!ix)
@@ -368,7 +368,7 @@ static bool is_ancestor(const struct dg_index *ix, const struct dg_path *path,
 void dg_index_lookup(const struct dg_index *ix, uint32_t phases, int64_t now,
 		     const struct eg_name *name, struct rl_verdict *ret)
 {
-	struct dg_path path;
+	struct dg_path path = {0};
 
 	memset(ret, 0, sizeof(*ret));
 	dg_tree_walk(ix->tree, name, &path);

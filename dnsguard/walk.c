@@ -212,8 +212,10 @@ static bool soa_exact(struct walk *w, const struct rr *r, uint32_t *minimum)
 	struct eg_name n;
 	size_t at = r->rdata;
 
-	if (!take_name(w, &at, r->rdend, true, &n) ||
-	    !take_name(w, &at, r->rdend, true, &n) || r->rdend - at != 20)
+	for (int i = 0; i < 2; i++)
+		if (!take_name(w, &at, r->rdend, true, &n))
+			return false;
+	if (r->rdend - at != 20)
 		return false;
 	*minimum = dg_get32(w->msg + at + 16);
 	return true;

@@ -78,7 +78,7 @@ static int hex_parse(const char *text, uint8_t ret[16])
 
 int np_host_id(const char *dir, uint8_t ret[16], struct eg_err *err)
 {
-	char path[PATH_MAX], text[STATE_TEXT];
+	char path[PATH_MAX], text[STATE_TEXT] = "";
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s/host_id", dir);
@@ -105,7 +105,7 @@ int np_host_id(const char *dir, uint8_t ret[16], struct eg_err *err)
 int np_boot_id(uint8_t ret[16], struct eg_err *err)
 {
 	static const char path[] = "/proc/sys/kernel/random/boot_id";
-	char text[STATE_TEXT];
+	char text[STATE_TEXT] = "";
 	int r = file_read(path, text, sizeof(text));
 
 	if (r < 0)
@@ -118,7 +118,7 @@ int np_boot_id(uint8_t ret[16], struct eg_err *err)
 int np_generation_reserve(const char *dir, uint32_t want, uint64_t *ret_first,
 			  uint64_t *ret_end, struct eg_err *err)
 {
-	char path[PATH_MAX], text[STATE_TEXT];
+	char path[PATH_MAX], text[STATE_TEXT] = "";
 	uint64_t next = 1;
 	int r, used = 0;
 

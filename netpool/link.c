@@ -43,7 +43,7 @@ static void put_addr(struct np_rtnl *r, struct nl_msg *m, int type, uint32_t add
 
 static void put_text(struct np_rtnl *r, struct nl_msg *m, int type, const char *s)
 {
-	put(r, m, type, s, strlen(s) + 1);
+	put(r, m, type, s, s ? strlen(s) + 1 : 0);
 }
 
 static struct nlattr *nest(struct np_rtnl *r, struct nl_msg *m, int type)

@@ -281,7 +281,7 @@ static const char *lease_restore(struct np_main *m, int dir,
 				 const struct lease_body *b, size_t len)
 {
 	struct eg_err err = {0};
-	struct np_prog *prog;
+	struct np_prog *prog = NULL;
 	struct np_lease *l;
 
 	if (len < body_size(0) || b->l.req.nlabels > EG_LABELS ||

@@ -251,7 +251,7 @@ static int acks_walk(struct np_rtnl *r, int n, uint32_t first, size_t *got,
 
 int np_rtnl_commit(struct np_rtnl *r, struct eg_err *err)
 {
-	uint32_t first;
+	uint32_t first = 0;
 	size_t got = 0;
 	int failed = 0, n = 0;
 
@@ -307,7 +307,7 @@ static int reply_take(struct np_rtnl *r, np_rtnl_cb cb, void *arg, bool *intr,
 int np_rtnl_dump(struct np_rtnl *r, uint16_t type, const void *hdr, size_t len,
 		 np_rtnl_cb cb, void *arg, struct eg_err *err)
 {
-	uint32_t first;
+	uint32_t first = 0;
 
 	for (int i = 0; i < RTNL_DUMP_TRIES; i++) {
 		bool intr = false;
@@ -332,7 +332,7 @@ int np_rtnl_dump(struct np_rtnl *r, uint16_t type, const void *hdr, size_t len,
 int np_rtnl_get(struct np_rtnl *r, np_rtnl_cb cb, void *arg, struct eg_err *err)
 {
 	bool intr = false;
-	uint32_t first;
+	uint32_t first = 0;
 	int e;
 
 	if (r->spoilt || r->n != 1)

@@ -217,12 +217,16 @@ static int role_drop(struct eg_role_ctx *ctx, struct eg_err *err)
 	char empty[EG_PATH + 8];
 	const char *root = empty;
 
+	if (!c) /* configure() has mapped it */
+		return eg_err_set(err, -EINVAL, "no configuration");
+
 	(void)snprintf(empty, sizeof(empty), "%s/empty", c->run);
 	if (role == EG_ROLE_BUILD)
 		root = NULL; /* mounts, /proc/sys, /dev/net/tun */
 	if (role == EG_ROLE_AUDIT) {
 		root = c->audit_dir;
-		if (c->read_gid != UINT32_MAX)
+		/* to own its files; never root's group */
+		if (c->read_gid != UINT32_MAX && c->read_gid)
 			groups[n++] = c->read_gid; /* to own its files */
 	}
 	return eg_priv_drop(root, uid, gid, groups, n, eg_role_caps(role), err);

@@ -193,16 +193,24 @@ static const struct ct_option fence_options[] = {
 	{ "--generation", "N", "only if it is still this generation" },
 };
 
+/* The path of a call, with the generation the caller means. */
+static void fenced(char *buf, size_t cap, const char *fmt, const char *id,
+		   const char *generation)
+{
+	EG_CLEANUP_FREE char *path = ct_path(fmt, id);
+	EG_CLEANUP_FREE char *fence =
+		generation ? ct_path("?generation=%s", generation) : NULL;
+
+	(void)snprintf(buf, cap, "%s%s", path ? path : "", fence ? fence : "");
+}
+
 static int release_run(const struct ct_args *a)
 {
-	EG_CLEANUP_FREE char *path = ct_path("/v1/leases/%s", a->pos[0]);
-	char full[1024];
 	json_t *j = NULL;
+	char full[1024];
 	int r;
 
-	(void)snprintf(full, sizeof(full), "%s%s%s", path ? path : "",
-		       a->opt[0] ? "?generation=" : "",
-		       a->opt[0] ? a->opt[0] : "");
+	fenced(full, sizeof(full), "/v1/leases/%s", a->pos[0], a->opt[0]);
 	r = ct_ask("DELETE", full, NULL, &j);
 	if (r)
 		return r;
@@ -225,12 +233,13 @@ const struct ct_command ct_release = {
 
 static const struct ct_option renew_options[] = {
 	{ "--ttl", "TIME", "from now on" },
+	{ "--generation", "N", "only if it is still this generation" },
 };
 
 static int renew_run(const struct ct_args *a);
 
 const struct ct_command ct_renew = {
-	.name = "renew", .usage = "ID --ttl TIME",
+	.name = "renew", .usage = "ID --ttl TIME [--generation N]",
 	.help = "give a lease more time",
 	.options = renew_options, .noptions = EG_ARRAY_SIZE(renew_options),
 	.min = 1, .max = 1, .run = renew_run,
@@ -238,7 +247,7 @@ const struct ct_command ct_renew = {
 
 static int renew_run(const struct ct_args *a)
 {
-	EG_CLEANUP_FREE char *path = ct_path("/v1/leases/%s/renew", a->pos[0]);
+	char path[1024];
 	long s = a->opt[0] ? ct_seconds(a->opt[0]) : -1;
 	json_t *j = NULL;
 	char body[64];
@@ -247,6 +256,7 @@ static int renew_run(const struct ct_args *a)
 	if (s < 1)
 		return ct_usage(&ct_renew,
 				"--ttl: a time such as 90s, 10m, 1h is needed");
+	fenced(path, sizeof(path), "/v1/leases/%s/renew", a->pos[0], a->opt[1]);
 	(void)snprintf(body, sizeof(body), "{\"ttl_s\":%ld}", s);
 	r = ct_ask("POST", path, body, &j);
 	return r ? r : lease_print(j);
@@ -254,10 +264,12 @@ static int renew_run(const struct ct_args *a)
 
 static int phase_run(const struct ct_args *a)
 {
-	EG_CLEANUP_FREE char *path = ct_path("/v1/leases/%s/phase", a->pos[0]);
 	EG_CLEANUP_FREE char *body = NULL;
 	json_t *q = json_pack("{s:s}", "phase", a->pos[1]), *j = NULL;
+	char path[1024];
 	int r;
+
+	fenced(path, sizeof(path), "/v1/leases/%s/phase", a->pos[0], a->opt[0]);
 
 	body = q ? json_dumps(q, JSON_COMPACT) : NULL;
 	json_decref(q);
@@ -266,7 +278,8 @@ static int phase_run(const struct ct_args *a)
 }
 
 const struct ct_command ct_phase = {
-	.name = "phase", .usage = "ID P[,P]",
+	.name = "phase", .usage = "ID P[,P] [--generation N]",
 	.help = "move a lease to another phase of its policy",
+	.options = fence_options, .noptions = EG_ARRAY_SIZE(fence_options),
 	.min = 2, .max = 2, .run = phase_run,
 };

@@ -3,6 +3,7 @@
  * The gateway's table with real packets: a gateway, two slots and an Internet
  * in namespaces of the test's own.
  */
+#include "netpool/base/util.h"
 #include "tests/unit/rules/world.h"
 
 #include <linux/netfilter.h>
@@ -1002,5 +1003,6 @@ int main(void)
 		T(test_probe),
 	};
 
+	NEEDS_ROOT(EG_ARRAY_SIZE(tests));
 	return cmocka_run_group_tests_name("rules/gateway", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /*
  * The host's guard and the table of a slot in tap mode, with real packets.
  */
+#include "netpool/base/util.h"
 #include "tests/unit/rules/world.h"
 
 #include <linux/netfilter.h>
@@ -104,7 +105,7 @@ static void test_guard(void **state)
 	}
 	assert_int_equal(dial(&gw, A4(203, 0, 113, 1), 8080, 200), -ETIMEDOUT);
 	close(fd);
-	fd = dial(&gw, A4(198, 51, 100, 7), 443, 500);
+	fd = dial(&gw, A4(198, 51, 100, 7), 443, 5000);
 	assert_true(fd >= 0);
 	close(fd);
 	close(l);
@@ -119,7 +120,7 @@ static void test_masquerade(void **state)
 
 	(void)state;
 	l = listen_at(&net, 0, 443);
-	c = dial(&gw, A4(198, 51, 100, 7), 443, 500);
+	c = dial(&gw, A4(198, 51, 100, 7), 443, 5000);
 	assert_true(c >= 0);
 	s = accept4(l, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC);
 	assert_int_equal(ntohl(peer.sin_addr.s_addr), A4(203, 0, 113, 1));
@@ -150,7 +151,7 @@ static void test_permit(void **state)
 	};
 	conf.permits_host = 1;
 	OK(rl_host_install(host, &err));
-	c = dial(&gw, A4(10, 201, 0, 1), 8081, 500);
+	c = dial(&gw, A4(10, 201, 0, 1), 8081, 5000);
 	assert_true(c >= 0);
 	close(c);
 	close(l);
@@ -247,5 +248,6 @@ int main(void)
 		cmocka_unit_test(test_slot_nat),
 	};
 
+	NEEDS_ROOT(EG_ARRAY_SIZE(tests));
 	return cmocka_run_group_tests_name("rules/host", tests, NULL, NULL);
 }

@@ -342,6 +342,16 @@ UNUSED static void world_link(struct ns *w)
 	   "ip addr add 10.201.0.1/31 dev w0; ip link set w0 up; ip route add 10.200.0.0/16 via 10.201.0.0; ip addr add 198.51.100.7/32 dev lo; ip addr add 198.51.100.8/32 dev lo; ip addr add 10.3.0.10/32 dev lo; ip addr add 169.254.169.254/32 dev lo");
 }
 
+/* Skips a whole program by name where there is no root. */
+#define NEEDS_ROOT(n)                                                        \
+	do {                                                                 \
+		if (geteuid()) {                                             \
+			printf("skip: needs root\n[  SKIPPED ] %zu test(s)\n", \
+			       (size_t)(n));                                  \
+			return 0;                                            \
+		}                                                            \
+	} while (0)
+
 UNUSED static void gateway_ns(void)
 {
 	home = -1;
