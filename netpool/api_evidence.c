@@ -155,7 +155,14 @@ bool api_evidence_open(struct api *a, struct call *c, const struct eg_lease *l)
 	struct eg_pa_open q = { .file = c->evidence, .flush = 1 };
 	const char *after = api_arg(c, "after"), *limit = api_arg(c, "limit");
 
+	const char *reason = api_arg(c, "reason");
+
 	(void)a;
+	if (reason && eg_reason_by_name(reason) == EG_REASON_COUNT) {
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no reason '%.40s'", reason);
+		return true;
+	}
 	c->limit = API_LIST;
 	if (limit)
 		c->limit = eg_min_u32((uint32_t)strtoul(limit, NULL, 10),

@@ -68,7 +68,8 @@ static bool which(struct call *c, struct eg_pm_which *w, bool change)
 			return false;
 		}
 	}
-	if (change && c->a->ctx->conf->require_fence && !gen && !uid) {
+	if (change && c->a->ctx->conf->require_fence && !gen && !uid &&
+	    !w->has_uid) {
 		api_error(c, EG_E_BAD_REQUEST, NULL,
 			  "[api] require_fence=yes: ?generation= or ?uid= is needed");
 		return false;
@@ -461,7 +462,6 @@ static bool page_args(struct call *c, uint64_t *after)
 	char *end = NULL;
 
 	c->limit = API_LIST;
-	*after = 0;
 	if (limit) {
 		unsigned long n = strtoul(limit, &end, 10);
 
@@ -473,25 +473,11 @@ static bool page_args(struct call *c, uint64_t *after)
 		}
 		c->limit = (uint32_t)n;
 	}
-	if (from) {
-		/* A cursor is BOOT.SEQ or a plain number of ours. */
-		const char *dot = strrchr(from, '.');
-		char boot[16];
-
-		(void)snprintf(boot, sizeof(boot), "%02x%02x%02x%02x.",
-			       c->a->ctx->conf->boot_id[0],
-			       c->a->ctx->conf->boot_id[1],
-			       c->a->ctx->conf->boot_id[2],
-			       c->a->ctx->conf->boot_id[3]);
-		if (dot && strncmp(from, boot, strlen(boot)) != 0) {
-			api_error(c, EG_E_CURSOR_GONE, NULL,
-				  "cursor '%.40s' is of another boot of this host",
-				  from);
-			return false;
-		}
-
-		*after = strtoull(dot ? dot + 1 : from, &end, 10);
-		if (*end) {
+	if (after)
+		*after = 0;
+	if (from && after) {
+		*after = strtoull(from, &end, 10);
+		if (*end || !*from) {
 			api_error(c, EG_E_BAD_REQUEST, NULL,
 				  "after '%.40s' is not a cursor of this list",
 				  from);
@@ -513,10 +499,45 @@ static void r_lease_list(struct api *a, struct call *c)
 	list_more(c);
 }
 
+/* BOOT.SEQ, as events carry it. */
+static void cursor_format(const struct eg_conf *c, uint64_t seq, char buf[40])
+{
+	(void)snprintf(buf, 40, "%02x%02x%02x%02x.%llu", c->boot_id[0],
+		       c->boot_id[1], c->boot_id[2], c->boot_id[3],
+		       (unsigned long long)seq);
+}
+
+/* after=BOOT.SEQ of this boot; false when an error has been answered. */
+static bool cursor_arg(struct call *c, uint64_t *seq)
+{
+	const char *from = api_arg(c, "after"), *dot;
+	char boot[40], *end;
+
+	*seq = 0;
+	if (!from || !strcmp(from, "0"))
+		return true;
+	dot = strchr(from, '.');
+	cursor_format(c->a->ctx->conf, 0, boot);
+	*seq = dot ? strtoull(dot + 1, &end, 10) : 0;
+	if (!dot || !dot[1] || *end) {
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "after '%.40s' is not a cursor; one such as %s is accepted, or 0",
+			  from, boot);
+		return false;
+	}
+	if (strncmp(from, boot, strlen(boot) - 1) != 0) {
+		api_error(c, EG_E_CURSOR_GONE, NULL,
+			  "cursor '%.40s' is of another boot of this host",
+			  from);
+		return false;
+	}
+	return true;
+}
+
 static bool events_next(struct api *a, struct call *c, struct eg_msg *m)
 {
 	const struct eg_mp_end *e = m->body;
-	json_t *next;
+	char cursor[40];
 
 	if (m->type == EG_MP_EVENT) {
 		(void)json_array_append_new(c->list,
@@ -526,18 +547,19 @@ static bool events_next(struct api *a, struct call *c, struct eg_msg *m)
 	}
 	if (m->type != EG_MP_END)
 		return false;
+	cursor_format(a->ctx->conf,
+		      e->status == EG_E_CURSOR_GONE ? e->oldest_seq :
+						      e->last_seq,
+		      cursor);
 	if (e->status == EG_E_CURSOR_GONE) {
 		json_decref(c->list);
 		c->list = NULL;
-		api_error(c, EG_E_CURSOR_GONE,
-			  json_pack("{s:I}", "oldest",
-				    (json_int_t)e->oldest_seq),
-			  "events before %llu are not kept any more",
-			  (unsigned long long)e->oldest_seq);
+		api_error(c, EG_E_CURSOR_GONE, json_pack("{s:s}", "oldest", cursor),
+			  "no event of that number is kept; the oldest is after %s",
+			  cursor);
 		return true;
 	}
-	next = json_integer((json_int_t)e->last_seq);
-	list_answer(c, "events", next);
+	list_answer(c, "events", json_string(cursor));
 	return true;
 }
 
@@ -552,7 +574,7 @@ static void r_events(struct api *a, struct call *c)
 	const char *type = api_arg(c, "type");
 
 	(void)a;
-	if (!page_args(c, &q.after))
+	if (!page_args(c, NULL) || !cursor_arg(c, &q.after))
 		return;
 	q.limit = eg_min_u32(c->limit, 256);
 	for (size_t i = 0; type && i < EG_ARRAY_SIZE(names); i++)
@@ -664,7 +686,11 @@ static json_t *policy_json(const struct rl_prog *p, const char *text,
 
 static void r_policy_list(struct api *a, struct call *c)
 {
+	const struct rl_prog *none;
+
 	c->list = json_array();
+	(void)rl_prog_none(&none);
+	(void)json_array_append_new(c->list, policy_json(none, NULL, true));
 	for (const struct policy *p = a->policies; p; p = p->next)
 		if (p->current)
 			(void)json_array_append_new(c->list,

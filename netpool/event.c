@@ -70,9 +70,11 @@ void np_event_list(struct np_main *m, uint64_t cookie,
 	uint64_t first = q->after + 1 > oldest ? q->after + 1 : oldest;
 	uint32_t sent = 0, limit = eg_min_u32(q->limit, EVENTS_A_CALL);
 	struct eg_mp_end end = {
-		.status = EG_OK, .oldest_seq = oldest, .last_seq = q->after};
+		.status = EG_OK, .oldest_seq = oldest - 1,
+		.last_seq = q->after > m->event_base ? q->after : m->event_base};
 
-	if (q->after && q->after + 1 < oldest)
+	/* A number that is still to come is of a clock that was set back. */
+	if (q->after && (q->after + 1 < oldest || q->after > m->event_seq))
 		end.status = EG_E_CURSOR_GONE;
 	for (uint64_t s = first;
 	     end.status == EG_OK && s <= m->event_seq && sent < limit; s++) {

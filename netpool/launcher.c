@@ -589,6 +589,7 @@ static int dirs_make(const struct eg_conf *c, struct eg_err *err)
 
 static int lock_take(const struct eg_conf *c, int *ret_fd, struct eg_err *err)
 {
+	struct stat held, named;
 	char path[EG_PATH + 16], pid[32];
 	ssize_t n;
 
@@ -605,6 +606,12 @@ static int lock_take(const struct eg_conf *c, int *ret_fd, struct eg_err *err)
 			"another egressd (pid %s) runs on %s; stop it, or give this one a run directory of its own ([paths] run)",
 			pid[0] ? pid : "unknown", c->run);
 	}
+	/* A purge may have removed the file between open and flock. */
+	if (fstat(*ret_fd, &held) < 0 || stat(path, &named) < 0 ||
+	    held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+		return eg_err_set(err, -EBUSY,
+				  "%s was removed meanwhile by a purge; start again",
+				  path);
 	(void)snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(*ret_fd, 0) < 0 || pwrite(*ret_fd, pid, strlen(pid), 0) < 0)
 		return eg_err_sys(err, -errno, "write %s", path);

@@ -34,6 +34,8 @@ size_t np_lease_size(unsigned int nlabels)
 
 void np_lease_free(struct np_lease *l)
 {
+	if (l)
+		free(l->recent);
 	free(l);
 }
 

@@ -249,6 +249,33 @@ static int pin_check(struct np_main *m, const struct np_lease *l,
 	return 0;
 }
 
+/* Remember which name led there; a lost memory costs a name in `show`. */
+static void recent_add(struct np_lease *l, const struct eg_dm_pin *q)
+{
+	struct np_recent *r = l->recent;
+
+	if (!r)
+		r = l->recent = calloc(1, sizeof(*r));
+	for (uint32_t i = 0; r && i < q->naddrs; i++) {
+		uint32_t at = 0;
+
+		while (at < NP_RECENT && r->addr[at] != q->addr[i])
+			at++;
+		if (at == NP_RECENT)
+			at = r->next++ % NP_RECENT;
+		r->addr[at] = q->addr[i];
+		r->name[at] = q->name;
+	}
+}
+
+static void recent_find(const struct np_lease *l, uint32_t addr,
+			struct eg_name *ret)
+{
+	for (uint32_t i = 0; l->recent && i < NP_RECENT; i++)
+		if (l->recent->addr[i] == addr)
+			*ret = l->recent->name[i];
+}
+
 static int pin(struct np_main *m, struct np_lease *l, const struct eg_dm_pin *q,
 	       struct eg_err *err)
 {
@@ -267,8 +294,11 @@ static int pin(struct np_main *m, struct np_lease *l, const struct eg_dm_pin *q,
 	if (r)
 		return r;
 	who = (struct rl_pin_name){ .prog = l->prog->map, .name = &name };
-	return rl_gw_pin(gw_of(m, l), l->l.slot, l->l.generation, &who, q->addr,
-			 q->naddrs, v.port, v.nports, q->lifetime_s, err);
+	r = rl_gw_pin(gw_of(m, l), l->l.slot, l->l.generation, &who, q->addr,
+		      q->naddrs, v.port, v.nports, q->lifetime_s, err);
+	if (!r)
+		recent_add(l, q);
+	return r;
 }
 
 static int counters(struct np_main *m, struct np_lease *l,
@@ -295,6 +325,7 @@ static void stats(struct np_main *m, struct np_lease *l, struct eg_mp_stats *s)
 		s->pin[i].port = pins[i].port;
 		s->pin[i].proto = pins[i].proto;
 		s->pin[i].left_s = pins[i].left_s;
+		recent_find(l, pins[i].addr, &s->pin[i].name);
 	}
 }
 

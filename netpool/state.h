@@ -77,6 +77,14 @@ struct np_waiter {
 	bool set;
 };
 
+/* Names that led a lease to addresses lately: for people, not for deciding. */
+#define NP_RECENT 16 /* 4 KiB a lease that asks for names at all */
+struct np_recent {
+	uint32_t next;
+	uint32_t addr[NP_RECENT];
+	struct eg_name name[NP_RECENT];
+};
+
 struct np_lease {
 	struct np_prog *prog;
 	uint32_t phases;
@@ -86,6 +94,7 @@ struct np_lease {
 	int64_t step_deadline;
 	struct np_waiter waiter[NP_WAITERS];
 	struct eg_reason_counts packet[EG_REASONS], dns[EG_REASONS];
+	struct np_recent *recent; /* NULL until the first pin */
 	uint32_t hash_next; /* slot + 1 of the next in the id bucket, 0: end */
 	struct eg_lease l;  /* only as many labels as it has: keep last */
 };

@@ -313,15 +313,14 @@ static int events_run(const struct ct_args *a)
 {
 	EG_CLEANUP_FREE char *type = a->opt[1] ? ct_path("&type=%s", a->opt[1])
 					       : NULL;
-	long long after = 0;
-	char path[256];
+	char after[64] = "0", path[256];
 
 	for (;;) {
 		json_t *j = NULL, *list;
 		size_t n;
 		int r;
 
-		(void)snprintf(path, sizeof(path), "/v1/events?after=%lld%s",
+		(void)snprintf(path, sizeof(path), "/v1/events?after=%s%s",
 			       after, type ? type : "");
 		r = ct_ask("GET", path, NULL, &j);
 		if (r)
@@ -329,7 +328,7 @@ static int events_run(const struct ct_args *a)
 		list = json_object_get(j, "events");
 		n = json_array_size(list);
 		events_print(list);
-		after = ct_int(j, "next");
+		(void)snprintf(after, sizeof(after), "%s", ct_str(j, "next"));
 		json_decref(j);
 		if (!n && !a->opt[0])
 			return CT_OK;
