@@ -103,8 +103,12 @@ int64_t dg_pinset_until(const struct dg_pinset *s, uint32_t addr)
 static uint32_t sticky(const struct dg_pinset *s, uint32_t max,
 		       uint32_t ret[EG_PIN_ADDRS])
 {
-	int64_t until[EG_PIN_ADDRS];
+	int64_t until[EG_PIN_ADDRS] = {0};
 	uint32_t n = 0;
+
+	max = eg_min_u32(max, EG_PIN_ADDRS);
+	if (!max)
+		return 0;
 
 	for (uint32_t i = 0; s && i < s->count; i++) {
 		uint32_t at = n;
@@ -277,7 +281,7 @@ bool dg_lease_name(struct dg_lease *l, uint32_t entry, uint32_t max,
 		return true;
 	names = pattern_names(l, entry);
 	if (*names >= (max ? max : DG_NAMES) || l->nseen >= DG_NAMES_LEASE ||
-	    !seen_grow(l))
+	    !seen_grow(l) || !l->seen)
 		return false;
 	at = seen_at(l->seen, l->seen_size, h);
 	*at = h;

@@ -211,15 +211,15 @@ static int role_drop(struct eg_role_ctx *ctx, struct eg_err *err)
 {
 	const struct eg_conf *c = ctx->conf;
 	enum eg_role role = ctx->ops->role;
-	uint32_t uid = c->role_uid[role], gid = c->role_gid[role];
-	uint32_t groups[2];
+	uint32_t groups[2], uid, gid;
 	size_t n = 0;
 	char empty[EG_PATH + 8];
 	const char *root = empty;
 
 	if (!c) /* configure() has mapped it */
 		return eg_err_set(err, -EINVAL, "no configuration");
-
+	uid = c->role_uid[role];
+	gid = c->role_gid[role];
 	(void)snprintf(empty, sizeof(empty), "%s/empty", c->run);
 	if (role == EG_ROLE_BUILD)
 		root = NULL; /* mounts, /proc/sys, /dev/net/tun */
