@@ -193,7 +193,24 @@ static int take_over(struct np_main *m, struct np_lease *l, struct eg_err *err)
 	return rl_gw_take_over(gw_of(m, l), &rl, l->prog->map, NULL, NULL, err);
 }
 
-/* May this name lead to that address, says policy and host together? */
+static bool permit_has(const struct eg_conf *c, const struct np_lease *l,
+		       uint32_t addr, const struct eg_port *port)
+{
+	for (uint32_t i = 0; i < c->permits_private; i++) {
+		const struct eg_conf_permit *p = &c->permit_private[i];
+
+		if (eg_prefix_has(p->dst, addr) && p->proto == port->proto &&
+		    p->lo <= port->lo && p->hi >= port->hi &&
+		    eg_tenant_listed(p->tenants, l->l.req.tenant))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May this name lead to that private address, say policy and host together?
+ * Every port it would be pinned on has to be permitted there.
+ */
 static bool private_ok(const struct eg_conf *c, const struct np_lease *l,
 		       const struct rl_verdict *v, uint32_t addr)
 {
@@ -202,14 +219,10 @@ static bool private_ok(const struct eg_conf *c, const struct np_lease *l,
 	for (uint32_t i = 0; i < v->nprivate; i++)
 		if (eg_prefix_has(v->private[i], addr))
 			listed = true;
-	if (!listed)
-		return false;
-	for (uint32_t i = 0; i < c->permits_private; i++)
-		if (eg_prefix_has(c->permit_private[i].dst, addr) &&
-		    eg_tenant_listed(c->permit_private[i].tenants,
-				     l->l.req.tenant))
-			return true;
-	return false;
+	for (uint32_t i = 0; listed && i < v->nports; i++)
+		if (!permit_has(c, l, addr, &v->port[i]))
+			listed = false;
+	return listed;
 }
 
 static bool host_has(const struct np_main *m, uint32_t addr)

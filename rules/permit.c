@@ -31,12 +31,14 @@ static bool inside(struct eg_prefix p, struct eg_prefix outer)
 }
 
 /*
- * Do these lines let @tenant reach all of @dst on @port? Lines of one
- * destination may share a range of ports between them.
+ * Do these lines let @tenant reach @dst on @port? All of it; or, for a name's
+ * private=, a part: an answer has to lie in both, whatever the policy allows
+ * itself beyond that. Lines of one destination may share a range of ports
+ * between them.
  */
 static bool covered(const struct eg_conf_permit *list, uint32_t n,
-		    struct eg_prefix dst, const struct eg_port *port,
-		    const char *tenant)
+		    struct eg_prefix dst, bool part,
+		    const struct eg_port *port, const char *tenant)
 {
 	uint32_t next = port->lo, before;
 
@@ -44,7 +46,9 @@ static bool covered(const struct eg_conf_permit *list, uint32_t n,
 		before = next;
 		for (uint32_t i = 0; i < n; i++)
 			if (list[i].proto == port->proto && list[i].lo <= next &&
-			    list[i].hi >= next && inside(dst, list[i].dst) &&
+			    list[i].hi >= next &&
+			    (inside(dst, list[i].dst) ||
+			     (part && eg_prefix_overlap(dst, list[i].dst))) &&
 			    tenant_in(list[i].tenants, tenant))
 				next = list[i].hi + 1U;
 	} while (next != before && next <= port->hi);
@@ -86,16 +90,18 @@ static int check_dst(const struct rl_prog *p, const struct rl_entry *e,
 		     const char *tenant, struct eg_err *err)
 {
 	bool link = inside(dst, conf->link_prefix);
+	bool part = e->kind != RL_PREFIX;
 
 	if (!link && !private_around(conf, dst))
 		return 0;
 	for (uint8_t i = 0; i < e->nports; i++) {
 		const struct eg_port *port = &e->port[i];
 
-		if (covered(conf->permit_host, conf->permits_host, dst, port,
-			    tenant) ||
+		if (covered(conf->permit_host, conf->permits_host, dst, part,
+			    port, tenant) ||
 		    (!link && covered(conf->permit_private,
-				      conf->permits_private, dst, port, tenant)))
+				      conf->permits_private, dst, part, port,
+				      tenant)))
 			continue;
 		return refuse(p, e, link ? "permit_host" : "permit_private",
 			      dst, port, tenant, err);

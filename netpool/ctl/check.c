@@ -49,13 +49,14 @@ static const struct ct_option policy_options[] = {
 	{ "--can-i", "DEST[:PORT]", "would it be allowed (tcp)" },
 	{ "--phase", "P[,P]", "in these phases" },
 	{ "--config", "F", "egressd.conf, for permit_private and always-deny" },
+	{ "--tenant", "T", "whose permit_private lines count, with --config" },
 };
 
 static int policy_run(const struct ct_args *a);
 
 const struct ct_command ct_check_policy = {
 	.name = "check-policy",
-	.usage = "FILE [--print] [--can-i DEST[:PORT]] [--phase P] [--config F]",
+	.usage = "FILE [--print] [--can-i DEST[:PORT]] [--phase P] [--config F [--tenant T]]",
 	.help = "check a policy file",
 	.options = policy_options, .noptions = EG_ARRAY_SIZE(policy_options),
 	.min = 1, .max = 1, .run = policy_run,
@@ -162,7 +163,8 @@ static int policy_check(const struct ct_args *a, const char *text, size_t len)
 	for (uint32_t i = 0; i < w.n; i++)
 		(void)fprintf(stderr, "%s:%u: warning: %s\n", a->pos[0],
 			      w.w[i].line, w.w[i].text);
-	if (a->opt[3] && rl_policy_permitted(p, &conf, "", &err)) {
+	if (a->opt[3] && rl_policy_permitted(p, &conf,
+					    a->opt[4] ? a->opt[4] : "", &err)) {
 		(void)fprintf(stderr, "egressctl: %s: %s\n", a->pos[0],
 			      err.text);
 		r = CT_FAILED;

@@ -469,6 +469,8 @@ static void permits(void **state)
 	permitted("10.3.0.10 tcp/6443-6460", "acme", "tcp/6443-6460");
 	permitted("10.3.0.0/23 tcp/6443", "acme", "10.3.0.0/23");
 	permitted("k8s.internal tcp/6443 private=10.3.0.0/25", "acme", NULL);
+	/* wider than the host permits: answers have to lie in both */
+	permitted("k8s.internal tcp/6443 private=10.3.0.0/16", "acme", NULL);
 	permitted("k8s.internal tcp/6443 private=10.3.0.0/25,10.4.0.0/16",
 		  "acme", "k8s.internal needs 10.4.0.0/16 on tcp/6443");
 	permitted("10.201.0.1 tcp/8081", "", "permit_host = 10.201.0.1/32 tcp");
