@@ -72,6 +72,7 @@ struct policy {
 	struct policy *next;
 	char name[EG_POLICY_NAME]; /* "": known by digest only */
 	struct rl_prog *prog;
+	struct rl_warnings *warnings; /* NULL: none */
 	char *text;
 	bool current; /* of its name */
 	bool fresh;   /* seen in the list that is being read */
@@ -142,6 +143,9 @@ void api_uid_format(const uint8_t uid[EG_UID], char buf[37]);
 bool api_uid_parse(const char *text, uint8_t uid[EG_UID]);
 void api_time_format(int64_t ns, char buf[32]);
 
+/* api_lease() - a lease with the warnings of its policy */
+struct json_t *api_lease(struct api *a, const struct eg_lease *l);
+
 /* ---- policies ------------------------------------------------------------------------------ */
 
 void api_policy_file(struct api *a, const char *name, int fd);
@@ -152,7 +156,6 @@ const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 /* text to a program that is kept by digest */
 const struct rl_prog *api_policy_text(struct api *a, const char *text,
 				      size_t len, const char *file,
-				      struct rl_warnings *w,
 				      struct eg_err *err);
 const struct policy *api_policy_by_digest(struct api *a,
 					  const uint8_t digest[EG_DIGEST]);

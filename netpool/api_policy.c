@@ -57,7 +57,8 @@ static int include(void *arg, const char *name, const char **ret_text,
 
 /* Keep a program; takes @prog. The one already known wins. */
 static struct policy *keep(struct api *a, const char *name,
-			   struct rl_prog *prog, const char *text, size_t len)
+			   struct rl_prog *prog, const struct rl_warnings *w,
+			   const char *text, size_t len)
 {
 	struct policy *p = by_digest(a, prog->digest);
 
@@ -71,6 +72,8 @@ static struct policy *keep(struct api *a, const char *name,
 	}
 	p->text = strndup(text, len);
 	p->prog = prog;
+	if (w->n && (p->warnings = malloc(sizeof(*w))))
+		memcpy(p->warnings, w, sizeof(*w));
 	(void)snprintf(p->name, sizeof(p->name), "%s", name);
 	p->next = a->policies;
 	a->policies = p;
@@ -93,6 +96,7 @@ void api_policy_file(struct api *a, const char *name, int fd)
 	struct rl_parse_env env = { .conf = a->ctx->conf, .include = include,
 				    .arg = a, .name = name,
 				    .now = eg_wall_ns() / EG_NSEC_PER_SEC };
+	static struct rl_warnings w; /* large; filled by every parse */
 	struct eg_err err = { 0 };
 	struct rl_prog *prog = NULL;
 	struct policy *old = by_name(a, name), *p = NULL;
@@ -103,9 +107,9 @@ void api_policy_file(struct api *a, const char *name, int fd)
 	(void)snprintf(file, sizeof(file), "%.63s.policy", name);
 	r = eg_ini_read(file, fd, RL_POLICY_TEXT, &text, &len, &err);
 	if (!r)
-		r = rl_policy_parse(text, len, file, &env, &prog, NULL, &err);
+		r = rl_policy_parse(text, len, file, &env, &prog, &w, &err);
 	if (!r)
-		p = keep(a, name, prog, text, len);
+		p = keep(a, name, prog, &w, text, len);
 	if (p) {
 		make_current(a, p);
 		return;
@@ -175,17 +179,18 @@ const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 
 const struct rl_prog *api_policy_text(struct api *a, const char *text,
 				      size_t len, const char *file,
-				      struct rl_warnings *w, struct eg_err *err)
+				      struct eg_err *err)
 {
+	static struct rl_warnings w; /* large; filled by every parse */
 	struct rl_parse_env env = { .conf = a->ctx->conf, .include = include,
 				    .arg = a,
 				    .now = eg_wall_ns() / EG_NSEC_PER_SEC };
 	struct rl_prog *prog;
 	struct policy *p;
 
-	if (rl_policy_parse(text, len, file, &env, &prog, w, err))
+	if (rl_policy_parse(text, len, file, &env, &prog, &w, err))
 		return NULL;
-	p = keep(a, "", prog, text, len);
+	p = keep(a, "", prog, &w, text, len);
 	if (!p)
 		(void)eg_err_set(err, -ENOMEM,
 				 "no room for another policy text");
@@ -199,6 +204,7 @@ void api_policy_free(struct api *a)
 
 		a->policies = p->next;
 		free(p->prog);
+		free(p->warnings);
 		free(p->text);
 		free(p);
 	}

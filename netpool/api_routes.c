@@ -22,6 +22,29 @@ struct route {
 	bool trail; /* who did what: recorded */
 };
 
+static json_t *warnings_json(const struct rl_warnings *w)
+{
+	json_t *j = json_array();
+
+	for (uint32_t i = 0; i < w->n; i++)
+		(void)json_array_append_new(j, json_pack("{s:i, s:s}", "line",
+							 (int)w->w[i].line,
+							 "text",
+							 w->w[i].text));
+	return j;
+}
+
+json_t *api_lease(struct api *a, const struct eg_lease *l)
+{
+	const struct policy *p = api_policy_by_digest(a, l->req.policy_digest);
+	json_t *j = api_lease_json(a->ctx->conf, l);
+
+	if (p && p->warnings)
+		(void)json_object_set_new(j, "warnings",
+					  warnings_json(p->warnings));
+	return j;
+}
+
 /* ---- which lease ------------------------------------------------------------------ */
 
 /* From the path and the fences; false when an error has been answered. */
@@ -86,7 +109,7 @@ static bool lease_answer(struct api *a, struct call *c, struct eg_msg *m)
 		return false;
 	if (r->status == EG_OK || r->status == EG_OK_CREATED) {
 		api_json(c, api_status((enum eg_status)r->status),
-			 api_lease_json(a->ctx->conf, &r->lease));
+			 api_lease(a, &r->lease));
 		return true;
 	}
 	(void)snprintf(text, sizeof(text), "%.255s", r->text);
@@ -119,8 +142,7 @@ static const struct rl_prog *lease_policy(struct api *a, struct call *c,
 	const struct rl_prog *p;
 	struct eg_err err = { 0 };
 
-	p = text ? api_policy_text(a, text, strlen(text), "policy_text", NULL,
-				   &err) :
+	p = text ? api_policy_text(a, text, strlen(text), "policy_text", &err) :
 		   api_policy_find(a, ref, &err);
 	if (p && rl_policy_permitted(p, a->ctx->conf, q->tenant, &err)) {
 		(void)eg_err_wrap(&err, "policy %s", p->name);
@@ -192,7 +214,7 @@ static bool show_stats(struct api *a, struct call *c, struct eg_msg *m)
 
 	if (m->type != EG_MP_STATS)
 		return false;
-	j = api_lease_json(a->ctx->conf, &c->lease->lease);
+	j = api_lease(a, &c->lease->lease);
 	if (s->status == EG_OK)
 		api_stats_json(j, s);
 	else
@@ -427,8 +449,7 @@ static bool list_next(struct api *a, struct call *c, struct eg_msg *m)
 		    json_array_size(c->list) < c->limit &&
 		    list_wanted(c, &r->lease)) {
 			(void)json_array_append_new(c->list,
-						    api_lease_json(a->ctx->conf,
-								   &r->lease));
+						    api_lease(a, &r->lease));
 			c->next_slot = r->lease.slot + 1;
 		}
 		return false;
@@ -711,18 +732,6 @@ static void r_policy_get(struct api *a, struct call *c)
 	else
 		api_json(c, 200, policy_json(p, kept ? kept->text : NULL,
 					     !kept || kept->current));
-}
-
-static json_t *warnings_json(const struct rl_warnings *w)
-{
-	json_t *j = json_array();
-
-	for (uint32_t i = 0; i < w->n; i++)
-		(void)json_array_append_new(j, json_pack("{s:i, s:s}", "line",
-							 (int)w->w[i].line,
-							 "text",
-							 w->w[i].text));
-	return j;
 }
 
 static void r_policy_check(struct api *a, struct call *c)

@@ -84,6 +84,19 @@ static void print_pins(json_t *pins)
 			     ct_int(p, "left_s"));
 }
 
+static void print_warnings(json_t *list)
+{
+	size_t i;
+	json_t *w;
+
+	json_array_foreach(list, i, w) {
+		(void)printf("%-10s policy line %lld: ", "warning",
+			     ct_int(w, "line"));
+		ct_put(stdout, ct_str(w, "text"), 0);
+		(void)fputc('\n', stdout);
+	}
+}
+
 void ct_print_lease(json_t *j)
 {
 	json_t *policy = json_object_get(j, "policy");
@@ -112,6 +125,7 @@ void ct_print_lease(json_t *j)
 		(void)printf("%-10s out %lld bytes, in %lld bytes\n",
 			     "traffic", ct_int(traffic, "tx_bytes"),
 			     ct_int(traffic, "rx_bytes"));
+	print_warnings(json_object_get(j, "warnings"));
 	print_pins(json_object_get(j, "pins"));
 	print_denied(json_object_get(j, "denied"));
 }
