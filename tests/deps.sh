@@ -10,7 +10,7 @@ build="make gcc libc6-dev pkg-config libnftnl-dev libmnl-dev libnl-3-dev
 	libmicrohttpd-dev libjansson-dev libcap-ng-dev libseccomp-dev
 	nettle-dev libcurl4-gnutls-dev"
 test="libcmocka-dev iproute2 util-linux procps nftables unbound python3
-	openssl curl tcpdump tshark"
+	openssl curl tcpdump tshark cppcheck"
 
 # Another package may do the same job; then it is not asked for.
 instead_of() {
