@@ -55,6 +55,8 @@
 #define BACKOFF_MAX_US 5000000
 #define HEALTHY_NS (60 * EG_NSEC_PER_SEC) /* forget earlier deaths after */
 #define STOP_US 8000000			  /* then SIGKILL */
+#define FEED_QUEUE 256 /* descriptors waiting for a role at a time */
+#define FEED_US 2000
 #define API_BACKLOG 512
 #define FDS_PER_GATEWAY 8 /* namespace, nft, nflog, packet, two DNS, spare */
 #define FDS_SPARE 256	  /* clients, channels, evidence files */
@@ -68,6 +70,9 @@ struct child {
 	int64_t backoff;
 	uint32_t deaths;
 	bool hello, ready, stopping;
+	bool fed; /* has been given all that is held for it */
+	struct eg_timer *feed;
+	uint32_t feed_kind, feed_at;
 };
 
 /* One held descriptor; the key is (kind, index). */
@@ -156,12 +161,18 @@ static void held_send(struct launcher *l, enum eg_fd_kind kind, uint32_t index)
 static void held_put(struct launcher *l, enum eg_role from,
 		     const struct eg_ctl_key *key, int *fd)
 {
+	struct child *c;
+
 	if (*fd < 0 || key->kind >= EG_FD_KIND_COUNT ||
 	    key->index >= l->nheld[key->kind])
 		return;
 	eg_close_p(&l->held[key->kind][key->index]);
 	l->held[key->kind][key->index] = eg_steal_fd(fd);
-	if (fd_owner[key->kind] != from)
+	/* One that is still being fed comes to it by itself. */
+	c = &l->child[fd_owner[key->kind]];
+	if (fd_owner[key->kind] != from &&
+	    (c->fed || key->kind < c->feed_kind ||
+	     (key->kind == c->feed_kind && key->index < c->feed_at)))
 		held_send(l, (enum eg_fd_kind)key->kind, key->index);
 }
 
@@ -179,7 +190,7 @@ static void peer_connect(struct launcher *l, enum eg_role a, enum eg_role b)
 	struct eg_ctl_peer pa = {.role = b}, pb = {.role = a};
 	int sv[2];
 
-	if (!ca->hello || !cb->hello || !ca->ctl || !cb->ctl)
+	if (!ca->fed || !cb->fed || !ca->ctl || !cb->ctl)
 		return;
 	if (eg_chan_pair(sv)) {
 		eg_error("cannot connect %s and %s", eg_role_name(a),
@@ -232,21 +243,42 @@ static void policies_send(struct launcher *l, struct child *api)
 	(void)eg_chan_send(api->ctl, EG_CTL_POLICIES, 0, NULL, 0, -1);
 }
 
-static void on_hello(struct launcher *l, struct child *c)
+/*
+ * Give a role what is held for it, a little at a time: a full pool is 16,384
+ * descriptors, and each one that has to queue is a duplicate in our table.
+ * When all has been said: peers, policies, GO.
+ */
+static void feed(struct launcher *l, struct child *c)
 {
-	c->hello = true;
-	(void)eg_chan_send(c->ctl, EG_CTL_CONF, 0, NULL, 0, l->conf_fd);
-	for (unsigned int k = 0; k < EG_FD_KIND_COUNT; k++)
-		for (uint32_t i = 0; fd_owner[k] == c->role && i < l->nheld[k];
-		     i++)
-			if (l->held[k][i] >= 0)
-				held_send(l, (enum eg_fd_kind)k, i);
+	for (; c->feed_kind < EG_FD_KIND_COUNT; c->feed_kind++, c->feed_at = 0) {
+		if (fd_owner[c->feed_kind] != c->role)
+			continue;
+		for (; c->feed_at < l->nheld[c->feed_kind]; c->feed_at++) {
+			if (eg_chan_queued(c->ctl) > FEED_QUEUE) {
+				eg_timer_set(c->feed, FEED_US);
+				return;
+			}
+			if (l->held[c->feed_kind][c->feed_at] >= 0)
+				held_send(l, (enum eg_fd_kind)c->feed_kind,
+					  c->feed_at);
+		}
+	}
+	c->fed = true;
 	for (size_t i = 0; i < EG_ARRAY_SIZE(pairs); i++)
 		if (pairs[i][0] == c->role || pairs[i][1] == c->role)
 			peer_connect(l, pairs[i][0], pairs[i][1]);
 	if (c->role == EG_ROLE_API)
 		policies_send(l, c);
 	(void)eg_chan_send(c->ctl, EG_CTL_GO, 0, NULL, 0, -1);
+}
+
+static void on_hello(struct launcher *l, struct child *c)
+{
+	c->hello = true;
+	c->fed = false;
+	c->feed_kind = c->feed_at = 0;
+	(void)eg_chan_send(c->ctl, EG_CTL_CONF, 0, NULL, 0, l->conf_fd);
+	feed(l, c);
 }
 
 static void stop_all(struct launcher *l, int status);
@@ -385,6 +417,7 @@ static void child_exec(enum eg_role role, int fd)
 }
 
 static void child_retry(void *arg);
+static void child_feed(void *arg);
 
 struct retry {
 	struct launcher *l;
@@ -427,6 +460,14 @@ static void child_retry(void *arg)
 		child_start(r->l, r->c);
 }
 
+static void child_feed(void *arg)
+{
+	struct retry *r = arg;
+
+	if (r->c->ctl && r->c->hello && !r->c->fed)
+		feed(r->l, r->c);
+}
+
 static void stop_next(struct launcher *l);
 
 static void child_ended(struct launcher *l, struct child *c, int status)
@@ -436,7 +477,8 @@ static void child_ended(struct launcher *l, struct child *c, int status)
 	eg_chan_free(c->ctl);
 	c->ctl = NULL;
 	c->pid = 0;
-	c->hello = c->ready = false;
+	c->hello = c->ready = c->fed = false;
+	eg_timer_cancel(c->feed);
 	if (l->stopping) {
 		stop_next(l);
 		return;
@@ -899,7 +941,8 @@ static int children_init(struct launcher *l)
 		c->role = (enum eg_role)i;
 		retries[i] = (struct retry){.l = l, .c = c};
 		c->again = eg_timer_new(l->loop, child_retry, &retries[i]);
-		if (!c->again)
+		c->feed = eg_timer_new(l->loop, child_feed, &retries[i]);
+		if (!c->again || !c->feed)
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < EG_ARRAY_SIZE(start_order); i++)
@@ -912,6 +955,7 @@ static void launcher_done(struct launcher *l)
 	for (unsigned int i = 0; i < EG_ROLE_COUNT; i++) {
 		eg_chan_free(l->child[i].ctl);
 		eg_timer_free(l->child[i].again);
+		eg_timer_free(l->child[i].feed);
 	}
 	eg_io_free(l->sig);
 	eg_timer_free(l->kill);
