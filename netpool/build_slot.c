@@ -491,13 +491,17 @@ void np_slots_scrap(struct np_build *b, uint64_t cookie,
 	work_kick(b);
 }
 
-/* Nothing of the slot may be found by the next one's packets. */
-static int forget_flows(struct np_gate *g, uint32_t slot, struct eg_err *err)
+/* Nothing of the slots may be found by the next ones' packets. */
+static int forget_flows(struct np_gate *g, const uint32_t *slot, size_t n,
+			struct eg_err *err)
 {
-	uint32_t addr = eg_plan_addr(g->b->conf, slot);
-	int r = np_ct_delete(g->gw.ct, addr, err);
+	uint32_t addr[SCRAP_TURN];
+	int r;
 
-	return r ? r : np_ct_delete(g->b->ct, addr, err);
+	for (size_t i = 0; i < n; i++)
+		addr[i] = eg_plan_addr(g->b->conf, slot[i]);
+	r = np_ct_delete_many(g->gw.ct, addr, n, err);
+	return r ? r : np_ct_delete_many(g->b->ct, addr, n, err);
 }
 
 /* Name and descriptors; the namespace goes unless somebody holds it. */
@@ -558,12 +562,12 @@ static void scrap_gate(struct np_gate *g)
 	}
 	/* Link first: with it gone no packet can make a new entry. */
 	r = np_link_delete_many(g->gw.rtnl, index, n, &err);
+	if (!r)
+		r = forget_flows(g, slot, n, &err);
 	for (size_t i = 0; i < n; i++) {
 		struct np_slot *s = &b->slot[slot[i]];
-		int e = r ? r : forget_flows(g, slot[i], &err);
+		int e = r ? r : let_go(s, &err);
 
-		if (!e)
-			e = let_go(s, &err);
 		if (!e && s->ref.bytes && np_netns_lives(&s->ref, b->w.home)) {
 			s->tries = LINGER_TRIES;
 			list_add(b, &b->linger, slot[i]);
