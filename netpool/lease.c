@@ -136,23 +136,6 @@ void np_lease_reply(struct np_main *m, uint64_t cookie, enum eg_status st,
 			   sizeof(a), -1);
 }
 
-static const struct np_tomb *tomb_find(struct np_main *m, const char *id)
-{
-	for (const struct np_tomb *t = m->tombs; t; t = t->next)
-		if (!strcmp(t->id, id))
-			return t;
-	return NULL;
-}
-
-static const struct np_tomb *tomb_uid(struct np_main *m,
-				      const uint8_t uid[EG_UID])
-{
-	for (const struct np_tomb *t = m->tombs; t; t = t->next)
-		if (!memcmp(t->uid, uid, EG_UID))
-			return t;
-	return NULL;
-}
-
 struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 				const struct eg_pm_which *w, bool change)
 {
@@ -161,15 +144,15 @@ struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 		w->has_uid ? np_lease_uid(m, w->uid) : np_lease_find(m, w->id);
 
 	tomb = l	    ? NULL :
-	       w->has_uid ? tomb_uid(m, w->uid) :
-			    tomb_find(m, w->id);
+	       w->has_uid ? np_tombs_uid(m->tombs, w->uid) :
+			    np_tombs_id(m->tombs, w->id);
 	if (tomb) {
 		/* Its evidence can still be asked for, so say its uid. */
 		struct eg_lease gone = { .generation = tomb->generation,
 					 .state = EG_LEASE_RELEASED };
 
 		memcpy(gone.uid, tomb->uid, EG_UID);
-		memcpy(gone.req.id, tomb->id, EG_ID);
+		memcpy(gone.req.id, tomb->id, strlen(tomb->id));
 		np_lease_reply(m, cookie, EG_E_GONE, &gone,
 			       "lease %s has been released", tomb->id);
 		return NULL;
@@ -309,7 +292,7 @@ static void lease_fail(struct np_main *m, struct np_lease *l, enum eg_status st,
 				       why);
 	np_record_remove(m, l);
 	np_lease_expired(m, l);
-	m->slot[slot].state = NP_BAD;
+	np_slot_set(m, slot, NP_BAD);
 	m->slot[slot].retry = 0; /* EMPTY once it has been scrapped */
 	if (np_pool_ask(m, EG_MB_SCRAP, slot))
 		eg_warning("slot %u waits for build to be scrapped", slot);
@@ -436,7 +419,7 @@ static bool request_repeated(struct np_main *m, uint64_t cookie,
 
 	if (!q->id[0])
 		return false;
-	if (tomb_find(m, q->id)) {
+	if (np_tombs_id(m->tombs, q->id)) {
 		np_lease_reply(
 			m, cookie, EG_E_GONE, NULL,
 			"lease id %s was released a short while ago; a new lease needs a new id",
@@ -502,13 +485,13 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 	if (!l || np_lease_insert(m, l)) {
 		np_lease_free(l);
 		np_prog_put(m, prog);
-		m->slot[slot].state = NP_BAD;
+		np_slot_set(m, slot, NP_BAD);
 		m->slot[slot].retry = 0;
 		(void)np_pool_ask(m, EG_MB_SCRAP, slot);
 		np_lease_reply(m, cookie, EG_E_INTERNAL, NULL, "out of memory");
 		return;
 	}
-	m->slot[slot].state = NP_LEASED;
+	np_slot_set(m, slot, NP_LEASED);
 	l->prog = prog;
 	l->l.slow = slow;
 	l->waiter[0] = (struct np_waiter){.cookie = cookie, .set = true};
@@ -631,7 +614,7 @@ int np_lease_take_over(struct np_main *m, struct np_lease *l)
 	struct eg_err err = {0};
 	int r;
 
-	s->state = NP_LEASED;
+	np_slot_set(m, l->l.slot, NP_LEASED);
 	s->generation = l->l.generation;
 	if (l->l.state == EG_LEASE_RELEASING) {
 		l->l.state = EG_LEASE_LEASED;

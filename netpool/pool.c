@@ -63,6 +63,13 @@ static uint32_t prefill_count(const struct eg_conf *c)
 	return n < c->slots ? (uint32_t)n : c->slots;
 }
 
+void np_slot_set(struct np_main *m, uint32_t slot, enum np_slot_state state)
+{
+	m->by[m->slot[slot].state]--;
+	m->slot[slot].state = (uint8_t)state;
+	m->by[state]++;
+}
+
 int np_pool_init(struct np_main *m, struct eg_err *err)
 {
 	uint32_t n = m->conf->slots;
@@ -71,8 +78,10 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 	m->id_hash = calloc(n, sizeof(*m->id_hash));
 	m->event = calloc(NP_EVENTS, sizeof(*m->event));
 	m->pending = calloc(NP_PENDING, sizeof(*m->pending));
-	if (!m->slot || !m->id_hash || !m->event || !m->pending)
+	m->tombs = np_tombs_new();
+	if (!m->slot || !m->id_hash || !m->event || !m->pending || !m->tombs)
 		return eg_err_set(err, -ENOMEM, "out of memory for %u slots", n);
+	m->by[NP_EMPTY] = n;
 	m->prefill = prefill_count(m->conf);
 	m->count.started_ns = eg_wall_ns();
 	/*
@@ -138,49 +147,48 @@ int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot)
 	return eg_role_send(m->ctx, EG_ROLE_BUILD, type, 0, &q, sizeof(q), -1);
 }
 
+/* Slots that take kernel memory, or are about to. */
 static uint32_t slots_alive(const struct np_main *m)
 {
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < m->conf->slots; i++)
-		if (m->slot[i].state != NP_EMPTY && m->slot[i].state != NP_BAD)
-			n++;
-	return n;
+	return m->conf->slots - m->by[NP_EMPTY] - m->by[NP_BAD];
 }
 
-/* Is this one to be built now? A bad one after its pause. */
-static bool buildable(const struct np_main *m, uint32_t slot, int64_t now)
+/* Nothing of it is left: the one that has been so the longest is built next. */
+static void slot_empty(struct np_main *m, uint32_t k)
 {
-	const struct np_slot *s = &m->slot[slot];
-
-	return m->gw[eg_plan_gateway(m->conf, slot)].state == NP_GW_UP &&
-	       (s->state == NP_EMPTY ||
-		(s->state == NP_BAD && s->retry && s->retry <= now));
+	np_slot_set(m, k, NP_EMPTY);
+	m->slot[k].generation = 0;
+	list_push(m, &m->empty, k);
 }
 
 static void build_some(struct np_main *m)
 {
-	int64_t now = eg_boot_ns();
-	uint32_t n = m->conf->slots, seen = 0, room;
+	uint32_t room;
 
 	if (m->building >= NP_BUILD_WINDOW / 2)
 		return; /* ask in halves of the window, not slot by slot */
 	room = m->prefill - eg_min_u32(m->prefill, slots_alive(m));
 	room = eg_min_u32(room, NP_BUILD_WINDOW - m->building);
-	for (; room && seen < n; seen++) {
-		uint32_t k = m->next_build;
+	for (; room && m->empty.count; room--) {
+		uint32_t k = m->empty.head - 1;
 		struct eg_mb_slots q = {.first = k, .count = 1};
 
-		m->next_build = (k + 1) % n;
-		if (!buildable(m, k, now))
-			continue;
 		if (eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_BUILD, 0, &q,
 				 sizeof(q), -1))
 			return;
-		m->slot[k].state = NP_BUILDING;
+		(void)list_pop(m, &m->empty);
+		np_slot_set(m, k, NP_BUILDING);
 		m->building++;
-		room--;
 	}
+}
+
+void np_pool_tick(struct np_main *m, uint32_t k, int64_t now)
+{
+	const struct np_slot *s = &m->slot[k];
+
+	/* retry 0: it is being scrapped and comes back by np_pool_give(). */
+	if (s->state == NP_BAD && s->retry && s->retry <= now)
+		slot_empty(m, k);
 }
 
 static void arm_some(struct np_main *m)
@@ -197,7 +205,7 @@ static void arm_some(struct np_main *m)
 		if (np_pool_ask(m, EG_MB_ARM, k))
 			return;
 		(void)list_pop(m, &m->idle);
-		m->slot[k].state = NP_ARMING;
+		np_slot_set(m, k, NP_ARMING);
 		m->arming++;
 	}
 }
@@ -231,9 +239,8 @@ uint32_t np_pool_take(struct np_main *m, bool *slow)
 
 void np_pool_give(struct np_main *m, uint32_t slot)
 {
-	m->slot[slot].state = NP_EMPTY;
 	m->slot[slot].lease = NULL;
-	m->slot[slot].generation = 0;
+	slot_empty(m, slot);
 	np_pool_run(m);
 }
 
@@ -242,7 +249,7 @@ static void slot_bad(struct np_main *m, uint32_t k, const struct eg_bm_slot *a)
 	struct np_slot *s = &m->slot[k];
 	uint16_t shift = s->failures < 5 ? s->failures : 5;
 
-	s->state = NP_BAD;
+	np_slot_set(m, k, NP_BAD);
 	s->failures++;
 	s->retry = eg_boot_ns() + (NP_RETRY_NS << shift);
 	eg_warning("slot %u: %s%.160s (tried again in %lld s)", k,
@@ -293,7 +300,7 @@ static void on_built(struct np_main *m, const struct eg_bm_slot *a)
 	if (a->error) {
 		slot_bad(m, k, a);
 	} else {
-		m->slot[k].state = NP_IDLE;
+		np_slot_set(m, k, NP_IDLE);
 		m->slot[k].failures = 0;
 		list_push(m, &m->idle, k);
 		if (!m->building && slots_alive(m) >= m->prefill)
@@ -319,7 +326,7 @@ static void on_armed(struct np_main *m, const struct eg_bm_slot *a)
 	if (a->error) {
 		slot_bad(m, a->slot, a);
 	} else {
-		s->state = NP_ARMED;
+		np_slot_set(m, a->slot, NP_ARMED);
 		list_push(m, &m->armed, a->slot);
 	}
 	np_pool_run(m);
@@ -385,14 +392,14 @@ static void slot_found(struct np_main *m, uint32_t k)
 		 * record is written before the caller hears of a lease and
 		 * removed after the name.
 		 */
-		s->state = NP_ARMED;
+		np_slot_set(m, k, NP_ARMED);
 		list_push(m, &m->armed, k);
 	} else if (s->scan == 1 + EG_SCAN_IDLE) {
-		s->state = NP_IDLE;
+		np_slot_set(m, k, NP_IDLE);
 		s->generation = 0;
 		list_push(m, &m->idle, k);
 	} else {
-		s->state = NP_EMPTY;
+		slot_empty(m, k);
 	}
 	s->scan = 0;
 }
@@ -430,9 +437,9 @@ void np_pool_start(struct np_main *m)
 	/* A build that started again answers none of the old questions. */
 	for (uint32_t k = 0; k < m->conf->slots; k++)
 		if (m->slot[k].state == NP_BUILDING)
-			m->slot[k].state = NP_EMPTY;
+			slot_empty(m, k);
 		else if (m->slot[k].state == NP_ARMING) {
-			m->slot[k].state = NP_BAD; /* named or not: unknown */
+			np_slot_set(m, k, NP_BAD); /* named or not: unknown */
 			m->slot[k].retry = 0;
 			(void)np_pool_ask(m, EG_MB_SCRAP, k);
 		}
@@ -544,15 +551,13 @@ void np_pool_on_build(struct np_main *m, struct eg_msg *msg)
 
 void np_pool_count(struct np_main *m, struct eg_mp_pool *ret)
 {
-	uint32_t by[NP_SLOT_STATE_COUNT] = {0}, lost = 0, up = 0;
+	const uint32_t *by = m->by;
+	uint32_t lost = 0, up = 0;
 
-	for (uint32_t k = 0; k < m->conf->slots; k++) {
-		const struct np_slot *s = &m->slot[k];
-
-		by[s->state]++;
-		if (s->lease && s->lease->l.state == EG_LEASE_LOST)
+	for (uint32_t k = 0; by[NP_LEASED] && k < m->conf->slots; k++)
+		if (m->slot[k].lease &&
+		    m->slot[k].lease->l.state == EG_LEASE_LOST)
 			lost++;
-	}
 	for (uint32_t g = 0; g < m->conf->gateways; g++)
 		if (m->gw[g].state == NP_GW_UP)
 			up++;

@@ -28,6 +28,7 @@
 #include "netpool/base/conf.h"
 #include "netpool/base/err.h"
 #include "netpool/base/role.h"
+#include "netpool/tomb.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -124,16 +125,6 @@ struct np_gateway {
 	void *handle; /* the enforcer's */
 };
 
-/* A tombstone: an id that answers 410 for a while. */
-struct np_tomb {
-	struct np_tomb *next;
-	int64_t until_boot_ns;
-	uint64_t generation;
-	uint8_t uid[EG_UID];
-	uint8_t request_digest[EG_DIGEST];
-	char id[EG_ID];
-};
-
 struct np_list {
 	uint32_t head, tail, count; /* slot + 1; 0: empty */
 };
@@ -189,13 +180,14 @@ struct np_main {
 	bool peer_seen[EG_ROLE_COUNT]; /* a second channel: it started again */
 	struct np_gateway gw[EG_GATEWAYS_MAX];
 	struct np_slot *slot;
-	struct np_list idle, armed;
-	uint32_t next_build; /* where to look for the next empty slot */
+	struct np_list idle, armed, empty; /* empty: of gateways that are up */
+	uint32_t by[NP_SLOT_STATE_COUNT];  /* slots in each state */
+	uint32_t next_tick;		   /* slot the next tick begins at */
 	uint32_t building, arming, prefill;
 	uint64_t gen_next, gen_end;
 	bool gen_asked;
 	uint32_t *id_hash; /* buckets of slot + 1 */
-	struct np_tomb *tombs;
+	struct np_tombs *tombs;
 	struct np_prog *progs;
 	struct np_pending *pending;
 	struct eg_event *event; /* ring */
@@ -212,6 +204,10 @@ int np_pool_init(struct np_main *m, struct eg_err *err);
 void np_pool_start(struct np_main *m); /* build's channel is there */
 void np_pool_run(struct np_main *m);   /* build and arm what is missing */
 void np_pool_on_build(struct np_main *m, struct eg_msg *msg);
+/* np_slot_set() - the only way a slot changes its state */
+void np_slot_set(struct np_main *m, uint32_t slot, enum np_slot_state state);
+/* np_pool_tick() - a bad slot after its pause */
+void np_pool_tick(struct np_main *m, uint32_t slot, int64_t now);
 uint32_t np_pool_take(struct np_main *m, bool *slow); /* UINT32_MAX: none */
 void np_pool_give(struct np_main *m, uint32_t slot);  /* EMPTY again */
 void np_pool_generations(struct np_main *m, const struct eg_ctl_reserved *r);
@@ -287,8 +283,8 @@ int np_record_write(struct np_main *m, const struct np_lease *l,
 void np_record_remove(struct np_main *m, const struct np_lease *l);
 int np_record_prog(struct np_main *m, const struct np_prog *p,
 		   struct eg_err *err);
-int np_record_tomb(struct np_main *m, const struct np_tomb *t);
-void np_record_untomb(struct np_main *m, const struct np_tomb *t);
+/* np_record_dir() - the directory of records, opened; negative errno */
+int np_record_dir(struct np_main *m);
 /* np_record_load() - all leases and tombstones; broken ones are moved aside */
 int np_record_load(struct np_main *m, struct eg_err *err);
 

@@ -359,12 +359,7 @@ static void main_close(void)
 	for (uint32_t k = 0; k < SLOTS; k++)
 		if (w.m->slot[k].lease)
 			np_lease_expired(w.m, w.m->slot[k].lease);
-	while (w.m->tombs) {
-		struct np_tomb *t = w.m->tombs;
-
-		w.m->tombs = t->next;
-		free(t);
-	}
+	np_tombs_free(w.m->tombs);
 	eg_close_p(&w.m->run_fd);
 	free(w.m->slot);
 	free(w.m->id_hash);
