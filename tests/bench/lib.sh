@@ -4,16 +4,10 @@
 # What the groups of the bench share; sourced by tests/bench/run, see there.
 
 TOOLS=$B/tests/bench
-SETTLE_S=600 # the longest the kernel is waited for
+SETTLE_S=120 # the longest the kernel, and others, are waited for
 FILL_S=600   # the longest a pool may take to fill
 
 progress() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
-
-# calc EXPRESSION [FORMAT]: floating point; "-" when a part of it is missing
-calc() {
-	case " $1 " in *' - '* | *' -/'* | *'/- '*) echo - && return ;; esac
-	awk "BEGIN { printf \"${2:-%.2f}\", $1 }" 2>/dev/null || echo -
-}
 
 # ratio A B: A/B, "-" where one of them was not measured
 ratio() {
@@ -52,6 +46,19 @@ figure() {
 # note NAME JSON
 note() { printf '%s\t%s\n' "$1" "$2" >>"$RAW/$GROUP.notes"; }
 
+# json NAME VALUE ...: an object; VALUE is JSON already, - is null
+json() {
+	local out='' sep='' v
+	while [ $# -ge 2 ]; do
+		v=$2
+		[ "$v" != - ] || v=null
+		out="$out$sep\"$1\": $v"
+		sep=', '
+		shift 2
+	done
+	echo "{$out}"
+}
+
 # ---- worlds ------------------------------------------------------------------------
 
 # in_world LOG FUNCTION [ARGUMENTS]
@@ -77,30 +84,37 @@ namespaces() {
 	fi
 }
 
+# Is the kernel's one thread that takes namespaces apart at it?
+dismantling() { cat /proc/[0-9]*/comm 2>/dev/null | grep -q '^kworker.*+netns'; }
+
 # settle: until what former measurements made is gone. One thread of the kernel
-# takes namespaces apart, long after their end, and lets go of the last batch
-# only when the next one comes: so one more is made and ended at each turn.
-# Somebody else's are not waited for: it is enough that the number no longer
-# falls.
+# takes namespaces apart, all that have ended in one batch, long after their
+# end, and lets go of a batch only when the next one comes: so one more is made
+# and ended at each turn. What others on the machine make cannot be waited for
+# for ever; where the number does not come to rest, it is said and gone on.
 settle() {
 	local end=$((SECONDS + SETTLE_S)) n last=-1 still=0
 	while [ $SECONDS -lt $end ]; do
 		unshare --net true 2>/dev/null
 		sleep 0.5
 		n=$(namespaces)
-		[ "$n" -gt 50 ] || return 0
-		if [ $last -ge 0 ] && [ "$n" -ge $last ]; then
+		if ! dismantling && [ $last -ge 0 ] && [ $((n - last)) -lt 20 ] &&
+			[ $((last - n)) -lt 20 ]; then
 			still=$((still + 1))
 		else
 			still=0
 		fi
-		[ $still -lt 8 ] || {
-			progress "$n network namespaces of others are there; going on beside them"
-			return 0
-		}
 		last=$n
+		[ $still -lt 4 ] || break
 	done
-	progress "$n network namespaces are still there after $SETTLE_S s"
+	[ "$n" -le 100 ] ||
+		progress "$n network namespaces of others are there; going on beside them"
+}
+
+# busy_ns: time the machine's processors have spent on anything, since its start
+busy_ns() {
+	awk -v hz="$(getconf CLK_TCK)" '$1 == "cpu" {
+		printf "%.0f\n", ($2 + $3 + $4 + $7 + $8) * 1e9 / hz }' /proc/stat
 }
 
 # ---- inside a world ------------------------------------------------------------------
@@ -132,14 +146,17 @@ bench_conf() {
 
 # bench_fill SLOTS MARKS: starts egressd and returns when all slots are built
 bench_fill() {
-	local st
+	local st busy
 	need_daemon
 	: >"$DAEMON_LOG"
+	busy=$(busy_ns)
 	now_ns
 	"$EGRESSD" -c "$CONF" >>"$DAEMON_LOG" 2>&1 &
 	DAEMON_PID=$!
 	"$TOOLS/poolwatch" $READ "$1" "$NOW_NS" $FILL_S >"$2"
 	st=$?
+	echo "busy $(($(busy_ns) - busy))" >>"$2"
+	echo "cpu $(daemon_cpu)" >>"$2"
 	cp "$DAEMON_LOG" "$2.egressd.log"
 	[ $st -eq 0 ] || say "the pool was not full after $FILL_S s"
 	return $st

@@ -10,6 +10,9 @@
 # the processes instead, which neighbours on the machine disturb less. Small
 # pools are daemons and floors of that size, not pieces of the large one.
 #
+# machine_busy_s in the JSON file is what all of the machine's processors did
+# meanwhile: far above cpu_s, somebody else was at it, too.
+#
 # Memory is what the kernel has and nobody else: MemTotal - MemFree - Buffers -
 # Cached - AnonPages, caches dropped, with the whole pool up, over the same
 # just before. The JSON file has the parts (slab, percpu, ...).
@@ -17,11 +20,14 @@
 # ---- in a world ---------------------------------------------------------------------
 
 pool_floor() { # TAG SLOTS
-	local tag=$1
+	local tag=$1 busy
 	memory "$RAW/$tag.before"
 	mkfifo $W/hold && exec 9<>$W/hold || die "mkfifo"
+	busy=$(busy_ns)
 	"$TOOLS/floor" "$2" <$W/hold >"$RAW/$tag.marks" &
-	wait_for $FILL_S grep -q '^done' "$RAW/$tag.marks" || die "the floor did not fill"
+	wait_for $FILL_S grep -q '^done' "$RAW/$tag.marks" ||
+		die "the floor did not fill"
+	echo "busy $(($(busy_ns) - busy))" >>"$RAW/$tag.marks"
 	memory "$RAW/$tag.full"
 }
 
@@ -30,7 +36,6 @@ pool_egressd() { # TAG SLOTS
 	bench_conf "$2"
 	memory "$RAW/$tag.before"
 	bench_fill "$2" "$RAW/$tag.marks" || die "the pool did not fill"
-	echo "cpu $(daemon_cpu)" >>"$RAW/$tag.marks"
 	daemon_rss >"$RAW/$tag.rss"
 	for p in $(daemon_pids); do
 		echo "== $(tr '\0' ' ' <"/proc/$p/cmdline")"
@@ -64,7 +69,11 @@ first() {
 		END { if (!f) print "- -" }' "$1"
 }
 
-cpu_s() { awk '$1 == "cpu" { printf "%.6f\n", $2 / 1e9; f = 1 } END { if (!f) print "-" }' "$1"; }
+# seconds MARKS cpu|busy: of the processes, of the machine's processors
+seconds() {
+	awk -v k="$2" '$1 == k { printf "%.6f\n", $2 / 1e9; f = 1 }
+		END { if (!f) print "-" }' "$1" 2>/dev/null || echo -
+}
 
 # Second half over first half of a fill: "SECOND FIRST" in seconds. What came
 # before the first slot belongs to neither.
@@ -131,16 +140,20 @@ best() {
 us() { [ "$1" = - ] && echo - || awk -v s="$1" -v n="$2" 'BEGIN { printf "%.1f\n", s * 1e6 / n }'; }
 
 fill_note() { # SIDE SLOTS ROUNDS
-	local r tag second firsth
+	local r tag marks second firsth zero
 	for ((r = 1; r <= $3; r++)); do
 		tag=pool-$1-$2-$r
+		marks=$RAW/$tag.marks
 		[ -s "$RAW/$tag.full" ] || continue
-		read -r second firsth <<<"$(halves "$RAW/$tag.marks" "$2")"
-		note "$1.$2.round$r" "{\"wall_s\": $(jnum "$(at "$RAW/$tag.marks" "$2")"), \"cpu_s\": $(jnum "$(cpu_s "$RAW/$tag.marks")"), \"first_slot_s\": $(jnum "$(first "$RAW/$tag.marks" | cut -d' ' -f1)"), \"first_half_s\": $(jnum "$firsth"), \"second_half_s\": $(jnum "$second"), \"memory\": $(kernel "$tag")}"
+		read -r second firsth <<<"$(halves "$marks" "$2")"
+		read -r zero _ <<<"$(first "$marks")"
+		note "$1.$2.round$r" "$(json wall_s "$(at "$marks" "$2")" \
+			cpu_s "$(seconds "$marks" cpu)" \
+			machine_busy_s "$(seconds "$marks" busy)" \
+			first_slot_s "$zero" first_half_s "$firsth" \
+			second_half_s "$second" memory_kB "$(kernel "$tag")")"
 	done
 }
-
-jnum() { [ "$1" = - ] && echo null || echo "$1"; }
 
 fill_figure() { # NAME SLOTS ROUNDS TARGET
 	local e f
@@ -160,7 +173,7 @@ per_slot_kB() { # SIDE SLOTS ROUNDS: the least of its rounds
 }
 
 bench_pool() {
-	local n=$SLOTS e f size rss pss rounds second firsth
+	local n=$SLOTS e f ec fc size rss pss second firsth
 	local small=()
 	for size in $((n / 64)) $((n / 16)) $((n / 4)); do
 		[ $size -lt 1 ] || small+=($size)
@@ -173,18 +186,19 @@ bench_pool() {
 	fill_figure pool.fill "$n" "$ROUNDS" '<=1.25'
 	e=$(best egressd "$n" "$ROUNDS")
 	f=$(best floor "$n" "$ROUNDS")
-	figure pool.fill_cpu "$(us "$(cpu_s "$RAW/$e.marks")" "$n")" us/slot \
-		"$(us "$(cpu_s "$RAW/$f.marks")" "$n")" \
-		"$(ratio "$(cpu_s "$RAW/$e.marks")" "$(cpu_s "$RAW/$f.marks")")" -
+	ec=$(seconds "$RAW/$e.marks" cpu)
+	fc=$(seconds "$RAW/$f.marks" cpu)
+	figure pool.fill_cpu "$(us "$ec" "$n")" us/slot "$(us "$fc" "$n")" \
+		"$(ratio "$ec" "$fc")" -
 	read -r second firsth <<<"$(halves "$RAW/$e.marks" "$n")"
 	figure pool.growth "$second" s "$firsth" "$(ratio "$second" "$firsth")" '<=1.2'
 	e=$(per_slot_kB egressd "$n" "$ROUNDS")
 	f=$(per_slot_kB floor "$n" "$ROUNDS")
 	figure pool.memory "$e" kB/slot "$f" "$(ratio "$e" "$f")" '<=1.05'
 	read -r rss pss <"$RAW/$(best egressd "$n" "$ROUNDS").rss" || rss=- pss=-
-	[ "$rss" = - ] || rss=$(calc "$rss / 1024" %.1f)
+	[ "$rss" = - ] || rss=$(awk -v k="$rss" 'BEGIN { printf "%.1f\n", k / 1024 }')
 	figure pool.rss "$rss" MiB - - '<=64MiB'
-	note pss_kB "$(jnum "$pss")"
+	note pss "$(json kB "$pss")"
 	for size in "${small[@]}" "$n"; do
 		fill_figure "pool.fill_$size" "$size" "$ROUNDS" -
 		fill_note floor "$size" "$ROUNDS"
