@@ -229,6 +229,32 @@ uint32_t np_pool_take(struct np_main *m, bool *slow)
 	return k;
 }
 
+/* Unbuilt, in a gateway that is up. */
+static uint32_t take_unbuilt(struct np_main *m)
+{
+	for (uint32_t k = 0; k < m->conf->slots; k++)
+		if (m->slot[k].state == NP_EMPTY && buildable(m, k, 0))
+			return k;
+	return UINT32_MAX;
+}
+
+uint32_t np_pool_take_bare(struct np_main *m, bool *slow)
+{
+	uint32_t k = take_unbuilt(m);
+	uint64_t gen;
+
+	*slow = false;
+	if (k == UINT32_MAX && !m->idle.count)
+		return list_pop(m, &m->armed); /* it has its generation */
+	gen = np_pool_generation(m);
+	if (!gen)
+		return UINT32_MAX;
+	if (k == UINT32_MAX)
+		k = list_pop(m, &m->idle);
+	m->slot[k].generation = gen;
+	return k;
+}
+
 void np_pool_give(struct np_main *m, uint32_t slot)
 {
 	m->slot[slot].state = NP_EMPTY;
@@ -391,6 +417,11 @@ static void slot_found(struct np_main *m, uint32_t k)
 		s->state = NP_IDLE;
 		s->generation = 0;
 		list_push(m, &m->idle, k);
+	} else if (s->scan == 1 + EG_SCAN_ADOPTED) {
+		/* Wired into a caller's namespace, and died before the record. */
+		s->state = NP_BAD;
+		s->generation = 0;
+		(void)np_pool_ask(m, EG_MB_SCRAP, k);
 	} else {
 		s->state = NP_EMPTY;
 	}
@@ -427,7 +458,11 @@ static void on_gateway_up(struct np_main *m, const struct eg_bm_gateway *a)
 
 void np_pool_start(struct np_main *m)
 {
-	/* A build that started again answers none of the old questions. */
+	/*
+	 * A build that started again answers none of the old questions, and
+	 * has to look what is there before it is told of leases.
+	 */
+	(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL, 0, -1);
 	for (uint32_t k = 0; k < m->conf->slots; k++)
 		if (m->slot[k].state == NP_BUILDING)
 			m->slot[k].state = NP_EMPTY;
@@ -435,13 +470,14 @@ void np_pool_start(struct np_main *m)
 			m->slot[k].state = NP_BAD; /* named or not: unknown */
 			m->slot[k].retry = 0;
 			(void)np_pool_ask(m, EG_MB_SCRAP, k);
+		} else if (m->slot[k].state == NP_LEASED &&
+			   m->slot[k].lease->l.req.guest.mode ==
+				   EG_GUEST_ADOPT) {
+			(void)np_pool_ask(m, EG_MB_ADOPTED, k);
 		}
 	m->building = m->arming = 0;
 	m->build_up = true;
-	if (!m->scanned)
-		(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL,
-				   0, -1);
-	else
+	if (m->scanned)
 		np_pool_run(m);
 }
 
@@ -449,12 +485,18 @@ static void on_scan(struct np_main *m, const struct eg_bm_scan *a)
 {
 	struct np_slot *s;
 
-	if (a->slot >= m->conf->slots || m->scanned)
+	if (a->slot >= m->conf->slots)
 		return;
 	s = &m->slot[a->slot];
-	if (a->state == EG_SCAN_IDLE) {
+	/* Links are seen when their gateway is opened, after the scan. */
+	if (a->state == EG_SCAN_ADOPTED &&
+	    m->gw[eg_plan_gateway(m->conf, a->slot)].state == NP_GW_UP)
+		return;
+	if (a->state != EG_SCAN_ADOPTED && m->scanned)
+		return;
+	if (a->state != EG_SCAN_NAMED) {
 		if (!s->scan)
-			s->scan = 1 + EG_SCAN_IDLE;
+			s->scan = (uint8_t)(1 + a->state);
 		return;
 	}
 	s->scan = 1 + EG_SCAN_NAMED;
@@ -498,6 +540,7 @@ static void on_scrapped(struct np_main *m, const struct eg_bm_slot *a)
 static void on_event(struct np_main *m, const struct eg_bm_slot *a)
 {
 	struct np_slot *s = &m->slot[a->slot];
+	struct eg_err err = {0};
 
 	if (s->state != NP_LEASED || s->generation != a->generation ||
 	    !s->lease || s->lease->l.state == EG_LEASE_LOST)
@@ -506,6 +549,9 @@ static void on_event(struct np_main *m, const struct eg_bm_slot *a)
 		s->lease->l.state = EG_LEASE_LOST;
 		np_event(m, EG_EV_GUEST_GONE, EG_CAUSE_KERNEL, s->lease,
 			 "the link of the sandbox is gone");
+		if (np_record_write(m, s->lease, &err))
+			eg_error("record of %s: %s", s->lease->l.req.id,
+				 err.text);
 	} else {
 		np_event(m, EG_EV_GUEST_GONE, EG_CAUSE_KERNEL, s->lease, "%s",
 			 a->carrier ? "carrier is back" : "carrier lost");

@@ -213,6 +213,9 @@ void np_pool_start(struct np_main *m); /* build's channel is there */
 void np_pool_run(struct np_main *m);   /* build and arm what is missing */
 void np_pool_on_build(struct np_main *m, struct eg_msg *msg);
 uint32_t np_pool_take(struct np_main *m, bool *slow); /* UINT32_MAX: none */
+/* np_pool_take_bare() - a slot whose own namespace is not needed, with a
+ * generation; `slow` is always false */
+uint32_t np_pool_take_bare(struct np_main *m, bool *slow);
 void np_pool_give(struct np_main *m, uint32_t slot);  /* EMPTY again */
 void np_pool_generations(struct np_main *m, const struct eg_ctl_reserved *r);
 uint64_t np_pool_generation(struct np_main *m); /* 0: none left */
