@@ -387,8 +387,13 @@ static void add_routed_guest(struct np_rtnl *r, const struct guest *g)
 	struct np_route out = {
 		.via = via, .index = EG_IFINDEX_ETH0, .onlink = true};
 	struct np_route to_guest = {.dst = {addr, 32}, .index = EG_IFINDEX_TAP};
+	uint8_t gw_mac[EG_MAC_LEN];
 
+	/* With its last address a link loses its routes and neighbours, the
+	 * permanent ones, too; and the gateway answers no ARP. */
 	np_link_addr_del(r, EG_IFINDEX_ETH0, addr, SLOT_PREFIX_LEN);
+	eg_plan_mac_gw(gw_mac, g->slot);
+	np_link_neigh(r, EG_IFINDEX_ETH0, via, gw_mac);
 	np_link_route(r, &to_gw);
 	np_link_route(r, &out);
 	np_link_change(r, EG_IFINDEX_TAP, &proxy, "proxy ARP on the tap", 0);

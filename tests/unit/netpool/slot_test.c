@@ -285,6 +285,10 @@ static void test_route(void **state)
 		0);
 	assert_int_equal(
 		nsw_inside(ns[8],
+			   "ip neigh | grep -q '^10.200.0.33 dev eth0 lladdr 0a:e6:00:00:08:01 PERMANENT'"),
+		0);
+	assert_int_equal(
+		nsw_inside(ns[8],
 			   "test $(cat /proc/sys/net/ipv4/conf/tap0/proxy_arp)$(cat /proc/sys/net/ipv4/neigh/tap0/proxy_delay) = 10"),
 		0);
 	eg_close_p(&ns[8]);
