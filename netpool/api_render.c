@@ -110,7 +110,13 @@ static json_t *guest_json(const struct eg_conf *c, const struct eg_lease *l)
 	json_t *j = json_pack("{s:s}", "mode", mode_names[g->mode]);
 	uint32_t gw = g->gateway, addr = g->address;
 
-	if (g->mode == EG_GUEST_VETH)
+	if (g->mode == EG_GUEST_ADOPT) {
+		(void)json_object_set_new(j, "netns_path",
+					  json_string(g->netns_path));
+		(void)json_object_set_new(j, "interface",
+					  json_string(g->ifname));
+	}
+	if (g->mode == EG_GUEST_VETH || g->mode == EG_GUEST_ADOPT)
 		return j;
 	if (g->mode == EG_GUEST_ROUTE) {
 		addr = eg_plan_addr(c, l->slot);
@@ -179,6 +185,16 @@ static void times(json_t *j, const struct eg_conf *c, const struct eg_lease *l)
 	(void)json_object_set_new(j, "audit", json_string(dir));
 }
 
+/* Where the rules for the lease lie, for an administrator to look at. */
+static json_t *gateway_netns(const struct eg_conf *c, const struct eg_lease *l)
+{
+	char path[EG_PATH + EG_IFNAME + 1], name[EG_IFNAME];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", c->netns,
+		       eg_plan_gw_name(name, l->gateway));
+	return json_string(path);
+}
+
 json_t *api_lease_json(const struct eg_conf *c, const struct eg_lease *l)
 {
 	static const char *const deny[] = { "default", "reject", "drop" };
@@ -198,10 +214,15 @@ json_t *api_lease_json(const struct eg_conf *c, const struct eg_lease *l)
 		      "gateway", (int)l->gateway, "owner",
 		      (json_int_t)l->req.owner);
 	addresses(j, c, l->slot);
+	(void)json_object_set_new(j, "gateway_netns", gateway_netns(c, l));
 	(void)json_object_set_new(j, "netns", json_string(l->netns));
 	(void)json_object_set_new(j, "netns_volatile",
 				  json_boolean(l->netns_volatile));
-	(void)json_object_set_new(j, "interface", json_string(EG_SLOT_IFNAME));
+	(void)json_object_set_new(j, "interface",
+				  json_string(l->req.guest.mode ==
+							      EG_GUEST_ADOPT ?
+						      l->req.guest.ifname :
+						      EG_SLOT_IFNAME));
 	(void)json_object_set_new(j, "mtu", json_integer(l->mtu));
 	(void)json_object_set_new(j, "guest", guest_json(c, l));
 	(void)json_object_set_new(j, "policy", policy);

@@ -6,7 +6,9 @@
  * those that are known. Pure: no socket, no state.
  */
 #include "netpool/api_http.h"
+#include "netpool/base/adopt.h"
 #include "netpool/base/digest.h"
+#include "netpool/base/plan.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
@@ -326,10 +328,22 @@ static int g_mac(struct req *r, const json_t *v, struct eg_err *err)
 
 static int g_netns(struct req *r, const json_t *v, struct eg_err *err)
 {
-	(void)r;
-	(void)v;
-	return eg_err_set(err, -EINVAL,
-			  "guest.netns_path belongs to mode adopt, which is not served yet");
+	char *path = r->q->guest.netns_path;
+	int e = get_text(v, "guest.netns_path", path, EG_NETNS_PATH, err);
+
+	return e ? e : eg_adopt_text(path, err);
+}
+
+static int g_interface(struct req *r, const json_t *v, struct eg_err *err)
+{
+	char *name = r->q->guest.ifname;
+	int e = get_text(v, "guest.interface", name, EG_IFNAME, err);
+
+	if (!e && !eg_ifname_ok(name))
+		e = eg_err_set(err, -EINVAL,
+			       "guest.interface '%s': an interface name other than lo, at most 15 octets, is accepted",
+			       name);
+	return e;
 }
 
 static const struct member guest_members[] = {
@@ -337,6 +351,7 @@ static const struct member guest_members[] = {
 	{ "owner_uid", g_owner_uid }, { "owner_gid", g_owner_gid },
 	{ "address", g_address },     { "gateway", g_gateway },
 	{ "mac", g_mac },	      { "netns_path", g_netns },
+	{ "interface", g_interface },
 };
 
 static int members_parse(struct req *r, const json_t *o, const char *what,
@@ -401,6 +416,23 @@ static void guest_default(struct eg_guest *g)
 	memcpy(g->tap, "tap0", 5);
 }
 
+/* A namespace of the caller's belongs to mode adopt, and adopt has to have it */
+static int adopt_check(struct eg_guest *g, struct eg_err *err)
+{
+	if (g->mode == EG_GUEST_ADOPT && !*g->netns_path)
+		return eg_err_set(
+			err, -EINVAL,
+			"guest.mode adopt needs guest.netns_path, the path of a network namespace below [lease] adopt_from");
+	if (g->mode != EG_GUEST_ADOPT && (*g->netns_path || *g->ifname))
+		return eg_err_set(
+			err, -EINVAL,
+			"guest.%s belongs to guest.mode adopt",
+			*g->netns_path ? "netns_path" : "interface");
+	if (g->mode == EG_GUEST_ADOPT && !*g->ifname)
+		memcpy(g->ifname, EG_SLOT_IFNAME, sizeof(EG_SLOT_IFNAME));
+	return 0;
+}
+
 static int guest_check(const struct eg_guest *g, struct eg_err *err)
 {
 	uint32_t mask = eg_prefix_mask(g->addr_len);
@@ -440,7 +472,8 @@ static int object_parse(struct req *r, const json_t *j, struct eg_err *err)
 				  "exactly one of policy and policy_text is needed");
 	if (request_digest(j, r->q->request_digest))
 		return eg_err_set(err, -ENOMEM, "out of memory");
-	return guest_check(&r->q->guest, err);
+	e = adopt_check(&r->q->guest, err);
+	return e ? e : guest_check(&r->q->guest, err);
 }
 
 int api_request_parse(const char *body, size_t len, const char *id,

@@ -290,6 +290,7 @@ static int build_open(struct eg_role_ctx *ctx, struct eg_err *err)
 	b->conf = ctx->conf;
 	b->w.conf = ctx->conf;
 	b->host_fd = -1;
+	b->init_net = -1;
 	b->w.home = np_netns_self(err);
 	if (b->w.home < 0)
 		return b->w.home;
@@ -326,6 +327,9 @@ static void build_on_fd(struct eg_role_ctx *ctx, enum eg_fd_kind kind,
 		return;
 	if (kind == EG_FD_SLOT) {
 		np_slots_held(b, index, fd);
+	} else if (kind == EG_FD_INIT_NET) {
+		eg_close_p(&b->init_net);
+		b->init_net = eg_steal_fd(fd);
 	} else if (kind == EG_FD_GATEWAY && index < b->conf->gateways &&
 		   b->gate[index].gw.ns < 0 && np_netns_is(*fd)) {
 		b->gate[index].gw.ns = eg_steal_fd(fd);
@@ -392,6 +396,9 @@ static void build_on_msg(struct eg_role_ctx *ctx, enum eg_role from,
 	case EG_MB_GUEST:
 		np_slots_guest(b, m->cookie, m->body);
 		break;
+	case EG_MB_ADOPTED:
+		np_slots_adopted(b, m->body);
+		break;
 	case EG_MB_DOWN:
 		np_slots_down(b, m->cookie, m->body);
 		break;
@@ -424,6 +431,7 @@ static void build_stop(struct eg_role_ctx *ctx)
 	eg_close_p(&b->host_fd);
 	np_ct_close(b->ct);
 	np_rtnl_close(b->w.rtnl);
+	eg_close_p(&b->init_net);
 	eg_close_p(&b->w.home);
 	free(b);
 }

@@ -96,9 +96,8 @@ static void event(struct np_slot *s, int error, bool carrier, const char *text)
 	np_build_tell(s->b, EG_BM_EVENT, 0, &m, sizeof(m), -1);
 }
 
-/* Is the command about a slot that exists here, of this generation? */
-static int check(struct np_build *b, uint32_t slot, uint64_t generation,
-		 struct eg_err *err)
+int np_slots_check(struct np_build *b, uint32_t slot, uint64_t generation,
+		   struct eg_err *err)
 {
 	const struct np_slot *s;
 
@@ -200,7 +199,8 @@ static bool rewatch_some(struct np_build *b)
 
 static bool is_live(const struct np_slot *s)
 {
-	return s->state == NP_SLOT_IDLE || s->state == NP_SLOT_NAMED;
+	return s->state == NP_SLOT_IDLE || s->state == NP_SLOT_NAMED ||
+	       s->state == NP_SLOT_ADOPTED;
 }
 
 static void link_gone(struct np_slot *s)
@@ -212,14 +212,15 @@ static void link_gone(struct np_slot *s)
 }
 
 /* A notice may be older than the slot's present link: ask. */
-static void link_check(struct np_gate *g, uint32_t slot)
+void np_slots_link_check(struct np_build *b, uint32_t slot)
 {
-	struct np_slot *s = &g->b->slot[slot];
+	struct np_slot *s = &b->slot[slot];
 	struct eg_err why;
 	struct np_link l;
 
 	if (is_live(s) &&
-	    np_link_get(g->gw.rtnl, eg_plan_ifindex(g->b->conf, slot), NULL, &l,
+	    np_link_get(gate_of(b, slot)->gw.rtnl,
+			eg_plan_ifindex(b->conf, slot), NULL, &l,
 			&why) == -ENODEV)
 		link_gone(s);
 }
@@ -241,14 +242,14 @@ static void on_link(void *arg, const struct nlmsghdr *h)
 		return;
 	s = &g->b->slot[slot];
 	if (h->nlmsg_type == RTM_DELLINK) {
-		link_check(g, slot);
+		np_slots_link_check(g->b, slot);
 		return;
 	}
 	/* A link we took down has no carrier either: not an event. */
 	if (!is_live(s) || !(l.flags & IFF_UP) || l.carrier == s->carrier)
 		return;
 	s->carrier = l.carrier;
-	if (!s->tap_io && s->state == NP_SLOT_NAMED)
+	if (!s->tap_io && s->state != NP_SLOT_IDLE)
 		event(s, 0, l.carrier,
 		      l.carrier ? "the sandbox end is up"
 				: "the sandbox end is down");
@@ -272,6 +273,8 @@ static void see_link(void *arg, const struct np_link *l)
 	if (slot == UINT32_MAX)
 		return;
 	seen->here[slot / 8] |= (uint8_t)(1U << slot % 8);
+	if (l->group == EG_ADOPT_GROUP)
+		np_slots_found(seen->g->b, slot);
 	if (l->flags & IFF_UP)
 		seen->g->b->slot[slot].carrier = l->carrier;
 }
@@ -320,7 +323,7 @@ static void build_one(struct np_build *b, uint32_t slot, uint64_t cookie)
 {
 	struct np_slot *s = &b->slot[slot];
 	struct eg_err err = {0};
-	int r = check(b, slot, 0, &err);
+	int r = np_slots_check(b, slot, 0, &err);
 
 	if (!r && s->state != NP_SLOT_NONE)
 		r = eg_err_set(&err, -EEXIST, "slot %u is there already", slot);
@@ -380,7 +383,7 @@ static int arm(struct np_build *b, const struct eg_mb_slot *m, struct eg_err *er
 {
 	char name[EG_NETNS_NAME];
 	struct np_slot *s;
-	int r = check(b, m->slot, m->generation, err);
+	int r = np_slots_check(b, m->slot, m->generation, err);
 
 	if (r)
 		return r;
@@ -429,10 +432,12 @@ static int guest(struct np_build *b, const struct eg_mb_guest *m,
 		 struct eg_err *err)
 {
 	struct np_slot *s;
-	int r = check(b, m->slot, m->generation, err);
+	int r = np_slots_check(b, m->slot, m->generation, err);
 
 	if (r)
 		return r;
+	if (m->guest.mode == EG_GUEST_ADOPT)
+		return np_slots_adopt(b, m, err);
 	s = &b->slot[m->slot];
 	if (!is_live(s))
 		return eg_err_set(err, -ENOENT, "slot %u is not built", m->slot);
@@ -458,7 +463,7 @@ void np_slots_down(struct np_build *b, uint64_t cookie,
 		   const struct eg_mb_slot *m)
 {
 	struct eg_err err = {0};
-	int r = check(b, m->slot, m->generation, &err);
+	int r = np_slots_check(b, m->slot, m->generation, &err);
 
 	if (!r)
 		r = np_slot_down(&b->w, &gate_of(b, m->slot)->gw, m->slot, &err);
@@ -472,7 +477,7 @@ void np_slots_scrap(struct np_build *b, uint64_t cookie,
 {
 	struct eg_err err = {0};
 	struct np_slot *s;
-	int r = check(b, m->slot, m->generation, &err);
+	int r = np_slots_check(b, m->slot, m->generation, &err);
 
 	if (!r && b->slot[m->slot].state == NP_SLOT_SCRAP)
 		r = eg_err_set(&err, -EALREADY,
@@ -504,8 +509,7 @@ static int forget_flows(struct np_gate *g, const uint32_t *slot, size_t n,
 	return r ? r : np_ct_delete_many(g->b->ct, addr, n, err);
 }
 
-/* Name and descriptors; the namespace goes unless somebody holds it. */
-static int let_go(struct np_slot *s, struct eg_err *err)
+int np_slots_let_go(struct np_slot *s, struct eg_err *err)
 {
 	struct np_build *b = s->b;
 	uint32_t slot = number_of(s);
@@ -566,7 +570,7 @@ static void scrap_gate(struct np_gate *g)
 		r = forget_flows(g, slot, n, &err);
 	for (size_t i = 0; i < n; i++) {
 		struct np_slot *s = &b->slot[slot[i]];
-		int e = r ? r : let_go(s, &err);
+		int e = r ? r : np_slots_let_go(s, &err);
 
 		if (!e && s->ref.bytes && np_netns_lives(&s->ref, b->w.home)) {
 			s->tries = LINGER_TRIES;
@@ -715,7 +719,9 @@ void np_slots_scan(struct np_build *b, uint64_t cookie)
 
 		if (!is_live(s))
 			continue;
-		m.state = s->state == NP_SLOT_IDLE ? EG_SCAN_IDLE : EG_SCAN_NAMED;
+		m.state = s->state == NP_SLOT_IDLE    ? EG_SCAN_IDLE :
+			  s->state == NP_SLOT_ADOPTED ? EG_SCAN_ADOPTED :
+							EG_SCAN_NAMED;
 		np_build_tell(b, EG_BM_SLOT, cookie, &m, sizeof(m), -1);
 	}
 	np_build_tell(b, EG_BM_SCAN_END, cookie, NULL, 0, -1);

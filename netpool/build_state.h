@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * egressd: the state of the build role, shared by build.c (the role, its
- * gateways and the host) and build_slot.c (its slots). Nobody else's.
+ * gateways and the host), build_slot.c (its slots) and build_adopt.c (those
+ * of them in namespaces of callers). Nobody else's.
  *
  * A slot here is NONE, IDLE (built, held by descriptor), NAMED (armed or
- * leased; its name holds it) or SCRAP (queued for its end). (slot,
- * generation) of a command is compared with the name's; a stale one is
+ * leased; its name holds it), ADOPTED (leased; its sandbox end lies in a
+ * caller's namespace, which nothing here holds) or SCRAP (queued for its
+ * end). (slot, generation) of a command is compared with the name's; a stale one is
  * answered -ESTALE and does nothing.
  */
 #ifndef NP_BUILD_STATE_H
@@ -19,7 +21,13 @@
 #define NP_NO_SLOT UINT32_MAX
 #define NP_JOBS_MAX 1024 /* EG_MB_BUILD commands waiting; main sends few */
 
-enum np_slot_state { NP_SLOT_NONE, NP_SLOT_IDLE, NP_SLOT_NAMED, NP_SLOT_SCRAP };
+enum np_slot_state {
+	NP_SLOT_NONE,
+	NP_SLOT_IDLE,
+	NP_SLOT_NAMED,
+	NP_SLOT_ADOPTED,
+	NP_SLOT_SCRAP,
+};
 
 struct np_build;
 
@@ -34,7 +42,7 @@ struct np_slot {
 	int ns;
 	int tap_fd; /* monitor inside, -1: no tap */
 	struct eg_io *tap_io;
-	uint64_t generation; /* of NAMED and SCRAP */
+	uint64_t generation; /* of NAMED, ADOPTED (0: not yet told) and SCRAP */
 	uint64_t cookie;     /* of SCRAP */
 	uint32_t next;	     /* in a list of scraps */
 	struct np_netns_ref ref;
@@ -67,6 +75,7 @@ struct np_build {
 	struct np_world w;
 	struct np_ct *ct; /* in the host */
 	uint32_t mtu;
+	int init_net; /* process 1's namespace, -1: not known */
 
 	/* host */
 	int host_fd; /* RTMGRP_IPV4_IFADDR monitor */
@@ -114,5 +123,23 @@ void np_slots_down(struct np_build *b, uint64_t cookie,
 void np_slots_scrap(struct np_build *b, uint64_t cookie,
 		    const struct eg_mb_slot *m);
 void np_slots_scan(struct np_build *b, uint64_t cookie);
+
+/* np_slots_check() - is it about a slot that exists here, of this generation?
+ */
+int np_slots_check(struct np_build *b, uint32_t slot, uint64_t generation,
+		   struct eg_err *err);
+/* np_slots_let_go() - name and descriptors; the namespace goes unless held. */
+int np_slots_let_go(struct np_slot *s, struct eg_err *err);
+/* np_slots_link_check() - tell main if a live slot's link is gone. */
+void np_slots_link_check(struct np_build *b, uint32_t slot);
+
+/* build_adopt.c */
+/* np_slots_adopt() - EG_MB_GUEST in mode adopt; -EINVAL, -EEXIST: refused. */
+int np_slots_adopt(struct np_build *b, const struct eg_mb_guest *m,
+		   struct eg_err *err);
+/* np_slots_adopted() - EG_MB_ADOPTED; answered by an event if it is gone. */
+void np_slots_adopted(struct np_build *b, const struct eg_mb_slot *m);
+/* np_slots_found() - a gateway has a link in EG_ADOPT_GROUP for this slot. */
+void np_slots_found(struct np_build *b, uint32_t slot);
 
 #endif

@@ -103,6 +103,7 @@ static const enum eg_role fd_owner[] = {
 	[EG_FD_PACKET] = EG_ROLE_AUDIT,	 [EG_FD_DNS_UDP] = EG_ROLE_DNS,
 	[EG_FD_DNS_TCP] = EG_ROLE_DNS,	 [EG_FD_SLOT] = EG_ROLE_BUILD,
 	[EG_FD_HOST_NFT] = EG_ROLE_MAIN, [EG_FD_HOST_LOG] = EG_ROLE_AUDIT,
+	[EG_FD_INIT_NET] = EG_ROLE_BUILD,
 };
 _Static_assert(EG_ARRAY_SIZE(fd_owner) == EG_FD_KIND_COUNT, "owner of kinds");
 
@@ -808,6 +809,20 @@ static int metrics_listen(const struct eg_conf *c, struct eg_err *err)
 	return eg_steal_fd(&fd);
 }
 
+/*
+ * Nobody may look later: that takes the capabilities of process 1. Without
+ * it build cannot tell its namespace from a caller's, and adopts none.
+ */
+static void init_net_open(struct launcher *l)
+{
+	int fd = open("/proc/1/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		eg_warning("guest mode adopt is off: cannot open /proc/1/ns/net: %s",
+			   strerror(errno));
+	l->held[EG_FD_INIT_NET][0] = fd;
+}
+
 static int sockets_open(struct launcher *l, struct eg_err *err)
 {
 	const struct eg_conf *c = l->conf;
@@ -909,6 +924,8 @@ static int prepare(struct launcher *l, const struct np_launcher_hooks *hooks,
 		r = eg_err_set(err, -ENOMEM, "out of memory");
 	if (!r)
 		r = sockets_open(l, err);
+	if (!r)
+		init_net_open(l);
 	return r ? r : conf_seal(l, err);
 }
 

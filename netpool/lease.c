@@ -9,9 +9,15 @@
  * before they have read the message; it was sent first, and they look into
  * their channel before they call a slot unleased (eg_chan_drain).
  *
+ * In mode adopt build wires the slot into the caller's namespace in the step
+ * that makes taps in the other modes. That link is then the lease: while it
+ * is there the lease lives, over restarts, too, and when it has gone with its
+ * namespace the lease is `lost` until it is released or expires.
+ *
  * Whatever fails on the way, the slot is scrapped and the caller told; a
  * namespace that was named for a lease is never given to another.
  */
+#include "netpool/base/adopt.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/util.h"
@@ -212,12 +218,37 @@ static const char *req_check(const struct eg_lease_req *q)
 		return "more than 32 labels";
 	if (q->guest.mode >= EG_GUEST_COUNT)
 		return "unknown guest mode";
-	if (q->guest.mode == EG_GUEST_ADOPT)
-		return "guest.mode adopt is not served yet; veth, tap and route are";
 	if (memchr(q->phase, 0, sizeof(q->phase)) == NULL ||
 	    memchr(q->policy_name, 0, sizeof(q->policy_name)) == NULL)
 		return "a text of the request is not terminated";
 	return NULL;
+}
+
+/* A caller's namespace: who asks, and for what. */
+static enum eg_status adopt_check(const struct eg_conf *conf,
+				  const struct eg_lease_req *q,
+				  struct eg_err *err)
+{
+	const char *rel;
+	uint32_t dir;
+
+	if (q->guest.mode != EG_GUEST_ADOPT)
+		return EG_OK;
+	if (!eg_adopt_may(conf, q->owner)) {
+		(void)eg_err_set(
+			err, -EPERM,
+			"guest.mode adopt is allowed to root and to [api] adopt_uids; you are uid %u",
+			q->owner);
+		return EG_E_FORBIDDEN;
+	}
+	if (!eg_ifname_ok(q->guest.ifname)) {
+		(void)eg_err_set(err, -EINVAL,
+				 "guest.interface is not a name of a link");
+		return EG_E_BAD_REQUEST;
+	}
+	return eg_adopt_path(conf, q->guest.netns_path, &dir, &rel, err) ?
+		       EG_E_BAD_REQUEST :
+		       EG_OK;
 }
 
 /* ---- making one ------------------------------------------------------------------------ */
@@ -244,13 +275,26 @@ static void id_make(char id[EG_ID], const uint8_t uid[EG_UID])
 		       uid[9], uid[10], uid[11], uid[12], uid[13]);
 }
 
+/* A caller's path may lead elsewhere, or nowhere, at any time. */
+static void lease_netns(const struct np_main *m, struct eg_lease *o)
+{
+	char name[EG_NETNS_NAME];
+
+	o->netns_volatile = o->req.guest.mode == EG_GUEST_ADOPT;
+	if (o->netns_volatile)
+		memcpy(o->netns, o->req.guest.netns_path, sizeof(o->netns));
+	else
+		(void)snprintf(o->netns, sizeof(o->netns), "%.80s/%s",
+			       m->conf->netns,
+			       eg_plan_netns(name, o->slot, o->generation));
+}
+
 static struct np_lease *lease_new(struct np_main *m,
 				  const struct eg_lease_req *q, uint32_t slot)
 {
 	struct np_lease *l = calloc(1, np_lease_size(q->nlabels));
 	struct eg_lease *o;
 	uint32_t ttl = q->ttl_s ? q->ttl_s : m->conf->default_ttl_s;
-	char name[EG_NETNS_NAME];
 
 	if (!l)
 		return NULL;
@@ -268,8 +312,7 @@ static struct np_lease *lease_new(struct np_main *m,
 	o->expires_ns = o->created_ns + ttl * EG_NSEC_PER_SEC;
 	o->expires_boot_ns = o->created_boot_ns + ttl * EG_NSEC_PER_SEC;
 	o->req.ttl_s = ttl;
-	(void)snprintf(o->netns, sizeof(o->netns), "%.80s/%s", m->conf->netns,
-		       eg_plan_netns(name, slot, o->generation));
+	lease_netns(m, o);
 	if (uid_make(o->uid, o->created_ns)) {
 		free(l);
 		return NULL;
@@ -391,6 +434,16 @@ void np_lease_armed(struct np_main *m, uint32_t slot, int error)
 		lease_continue(m, l);
 }
 
+/* What a caller's namespace is refused for is the caller's to know. */
+static enum eg_status guest_status(const struct np_lease *l, int error)
+{
+	if (l->l.req.guest.mode != EG_GUEST_ADOPT)
+		return EG_E_INTERNAL;
+	return error == -EINVAL ? EG_E_BAD_REQUEST :
+	       error == -EEXIST ? EG_E_EXISTS :
+				  EG_E_INTERNAL;
+}
+
 void np_lease_guest(struct np_main *m, const struct eg_bm_slot *a)
 {
 	struct np_lease *l = np_lease_at(m, a->slot, a->generation);
@@ -398,7 +451,7 @@ void np_lease_guest(struct np_main *m, const struct eg_bm_slot *a)
 	if (!l || l->step != NP_STEP_GUEST)
 		return;
 	if (a->error)
-		lease_fail(m, l, EG_E_INTERNAL,
+		lease_fail(m, l, guest_status(l, a->error),
 			   a->text[0] ? a->text : "the tap could not be made");
 	else
 		lease_finish(m, l);
@@ -449,6 +502,7 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 	struct np_prog *prog;
 	struct np_lease *l;
 	struct eg_err err = {0};
+	enum eg_status st;
 	uint32_t slot;
 	bool slow;
 
@@ -462,13 +516,21 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 			       req->ttl_s, m->conf->max_ttl_s);
 		return;
 	}
+	st = adopt_check(m->conf, req, &err);
+	if (st) {
+		np_lease_reply(m, cookie, st, NULL, "%s", err.text);
+		return;
+	}
 	if (request_repeated(m, cookie, req))
 		return;
 	if (np_prog_get(m, fd, &prog, &err)) {
 		np_lease_reply(m, cookie, EG_E_BAD_POLICY, NULL, "%s", err.text);
 		return;
 	}
-	slot = m->loaded ? np_pool_take(m, &slow) : UINT32_MAX;
+	slot = !m->loaded ? UINT32_MAX :
+	       req->guest.mode == EG_GUEST_ADOPT ?
+			    np_pool_take_bare(m, &slow) :
+			    np_pool_take(m, &slow);
 	if (slot == UINT32_MAX) {
 		m->count.exhausted_total += m->ready_said;
 		np_lease_reply(
@@ -606,7 +668,8 @@ void np_lease_list(struct np_main *m, uint64_t cookie, const struct eg_pm_list *
 
 /*
  * The gateway is up and the lease's record was there. Its name must be, too:
- * a lease whose namespace has gone is lost, said and released.
+ * a lease whose namespace has gone is lost, said and released. Of an adopted
+ * namespace there is a link or none: build looks and tells (pool.c, on_event).
  */
 int np_lease_take_over(struct np_main *m, struct np_lease *l)
 {
@@ -621,7 +684,8 @@ int np_lease_take_over(struct np_main *m, struct np_lease *l)
 		np_release(m, l, EG_CAUSE_RESTART);
 		return 0;
 	}
-	if (s->scan != 1 + EG_SCAN_NAMED) {
+	if (s->scan != 1 + EG_SCAN_NAMED &&
+	    l->l.req.guest.mode != EG_GUEST_ADOPT) {
 		l->l.state = EG_LEASE_LOST;
 		eg_warning("lease %s: its namespace %s is gone", l->l.req.id,
 			   l->l.netns);
@@ -636,6 +700,8 @@ int np_lease_take_over(struct np_main *m, struct np_lease *l)
 		return r;
 	}
 	np_lease_announce(m, l, true, true);
+	if (l->l.req.guest.mode == EG_GUEST_ADOPT)
+		(void)np_pool_ask(m, EG_MB_ADOPTED, l->l.slot);
 	eg_info("lease %s slot %u generation %llu taken over", l->l.req.id,
 		l->l.slot, (unsigned long long)l->l.generation);
 	return 0;

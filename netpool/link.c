@@ -63,12 +63,12 @@ static void nest_end(struct nl_msg *m, struct nlattr *a)
 
 /* What both ends of a pair have in common. */
 static void put_end(struct np_rtnl *r, struct nl_msg *m, const char *name,
-		    const uint8_t *mac, uint32_t mtu)
+		    const uint8_t *mac, uint32_t mtu, uint32_t group)
 {
 	put_text(r, m, IFLA_IFNAME, name);
 	put(r, m, IFLA_ADDRESS, mac, EG_MAC_LEN);
 	put_u32(r, m, IFLA_MTU, mtu);
-	put_u32(r, m, IFLA_GROUP, EG_LINK_GROUP);
+	put_u32(r, m, IFLA_GROUP, group ? group : EG_LINK_GROUP);
 	/* The default is one queue of each sort per possible CPU. */
 	put_u32(r, m, IFLA_NUM_TX_QUEUES, 1);
 	put_u32(r, m, IFLA_NUM_RX_QUEUES, 1);
@@ -83,14 +83,14 @@ void np_link_veth(struct np_rtnl *r, const struct np_veth *v)
 
 	m = np_rtnl_add(r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &self,
 			sizeof(self), "make a veth pair", 0);
-	put_end(r, m, v->name, v->mac, v->mtu);
+	put_end(r, m, v->name, v->mac, v->mtu, v->group);
 	info = nest(r, m, IFLA_LINKINFO);
 	put_text(r, m, IFLA_INFO_KIND, "veth");
 	data = nest(r, m, IFLA_INFO_DATA);
 	peer = nest(r, m, VETH_INFO_PEER);
 	if (m && nlmsg_append(m, &far, sizeof(far), NLMSG_ALIGNTO))
 		np_rtnl_spoil(r, -EMSGSIZE);
-	put_end(r, m, v->peer_name, v->peer_mac, v->mtu);
+	put_end(r, m, v->peer_name, v->peer_mac, v->mtu, EG_LINK_GROUP);
 	put_u32(r, m, IFLA_NET_NS_FD, (uint32_t)v->peer_ns);
 	nest_end(m, peer);
 	nest_end(m, data);
@@ -209,9 +209,10 @@ void np_link_route(struct np_rtnl *r, const struct np_route *route)
 		.rtm_type = route->local ? RTN_LOCAL : RTN_UNICAST,
 		.rtm_flags = route->onlink ? RTNH_F_ONLINK : 0,
 	};
-	struct nl_msg *m =
-		np_rtnl_add(r, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &hdr,
-			    sizeof(hdr), "make a route", 0);
+	uint16_t flags = route->only ? NLM_F_CREATE | NLM_F_EXCL
+				     : NLM_F_CREATE | NLM_F_REPLACE;
+	struct nl_msg *m = np_rtnl_add(r, RTM_NEWROUTE, flags, &hdr,
+				       sizeof(hdr), "make a route", 0);
 
 	if (route->dst.len)
 		put_addr(r, m, RTA_DST, route->dst.addr);
@@ -331,6 +332,7 @@ bool np_link_parse(const struct nlmsghdr *h, struct np_link *ret)
 	attr_text(attr(h, sizeof(*i), IFLA_IFNAME), l.name, sizeof(l.name));
 	l.mtu = attr_u32(attr(h, sizeof(*i), IFLA_MTU));
 	l.group = attr_u32(attr(h, sizeof(*i), IFLA_GROUP));
+	l.peer = attr_u32(attr(h, sizeof(*i), IFLA_LINK));
 	a = attr(h, sizeof(*i), IFLA_ADDRESS);
 	if (a && nla_len(a) == EG_MAC_LEN)
 		memcpy(l.mac, nla_data(a), EG_MAC_LEN);

@@ -23,6 +23,7 @@
 
 struct np_link {
 	uint32_t index, flags, mtu, group;
+	uint32_t peer; /* index of a pair's other end, in its namespace */
 	bool carrier;
 	char name[EG_IFNAME];
 	char kind[16];
@@ -36,9 +37,10 @@ struct np_veth {
 	const uint8_t *mac, *peer_mac;
 	int peer_ns; /* the peer is born there */
 	uint32_t mtu;
+	uint32_t group; /* of this end, 0: EG_LINK_GROUP, which the peer's is */
 };
 
-/* np_link_veth() - both ends, one queue each, down, in EG_LINK_GROUP. */
+/* np_link_veth() - both ends, one queue each, down. */
 void np_link_veth(struct np_rtnl *r, const struct np_veth *v);
 
 /* IPv4 device settings by netlink; an unset one is left alone. */
@@ -79,9 +81,10 @@ struct np_route {
 	uint32_t table; /* 0: main */
 	bool local;	/* RTN_LOCAL, for TPROXY */
 	bool onlink;	/* the gateway needs no route of its own */
+	bool only;	/* -EEXIST when there is one to that destination */
 };
 
-/* np_link_route() - replaces a route of the same destination. */
+/* np_link_route() - replaces a route of the same destination unless `only`. */
 void np_link_route(struct np_rtnl *r, const struct np_route *route);
 
 /* np_link_rule() - packets with @mark under @mask look into @table. */

@@ -237,6 +237,22 @@ uint32_t np_pool_take(struct np_main *m, bool *slow)
 	return k;
 }
 
+uint32_t np_pool_take_bare(struct np_main *m, bool *slow)
+{
+	uint32_t k;
+	uint64_t gen;
+
+	*slow = false;
+	if (!m->empty.count && !m->idle.count)
+		return list_pop(m, &m->armed); /* it has its generation */
+	gen = np_pool_generation(m);
+	if (!gen)
+		return UINT32_MAX;
+	k = list_pop(m, m->empty.count ? &m->empty : &m->idle);
+	m->slot[k].generation = gen;
+	return k;
+}
+
 void np_pool_give(struct np_main *m, uint32_t slot)
 {
 	m->slot[slot].lease = NULL;
@@ -398,6 +414,11 @@ static void slot_found(struct np_main *m, uint32_t k)
 		np_slot_set(m, k, NP_IDLE);
 		s->generation = 0;
 		list_push(m, &m->idle, k);
+	} else if (s->scan == 1 + EG_SCAN_ADOPTED) {
+		/* Wired into a caller's namespace, and died before the record. */
+		np_slot_set(m, k, NP_BAD);
+		s->generation = 0;
+		(void)np_pool_ask(m, EG_MB_SCRAP, k);
 	} else {
 		slot_empty(m, k);
 	}
@@ -434,7 +455,11 @@ static void on_gateway_up(struct np_main *m, const struct eg_bm_gateway *a)
 
 void np_pool_start(struct np_main *m)
 {
-	/* A build that started again answers none of the old questions. */
+	/*
+	 * A build that started again answers none of the old questions, and
+	 * has to look what is there before it is told of leases.
+	 */
+	(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL, 0, -1);
 	for (uint32_t k = 0; k < m->conf->slots; k++)
 		if (m->slot[k].state == NP_BUILDING)
 			slot_empty(m, k);
@@ -442,13 +467,14 @@ void np_pool_start(struct np_main *m)
 			np_slot_set(m, k, NP_BAD); /* named or not: unknown */
 			m->slot[k].retry = 0;
 			(void)np_pool_ask(m, EG_MB_SCRAP, k);
+		} else if (m->slot[k].state == NP_LEASED &&
+			   m->slot[k].lease->l.req.guest.mode ==
+				   EG_GUEST_ADOPT) {
+			(void)np_pool_ask(m, EG_MB_ADOPTED, k);
 		}
 	m->building = m->arming = 0;
 	m->build_up = true;
-	if (!m->scanned)
-		(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL,
-				   0, -1);
-	else
+	if (m->scanned)
 		np_pool_run(m);
 }
 
@@ -456,12 +482,18 @@ static void on_scan(struct np_main *m, const struct eg_bm_scan *a)
 {
 	struct np_slot *s;
 
-	if (a->slot >= m->conf->slots || m->scanned)
+	if (a->slot >= m->conf->slots)
 		return;
 	s = &m->slot[a->slot];
-	if (a->state == EG_SCAN_IDLE) {
+	/* Links are seen when their gateway is opened, after the scan. */
+	if (a->state == EG_SCAN_ADOPTED &&
+	    m->gw[eg_plan_gateway(m->conf, a->slot)].state == NP_GW_UP)
+		return;
+	if (a->state != EG_SCAN_ADOPTED && m->scanned)
+		return;
+	if (a->state != EG_SCAN_NAMED) {
 		if (!s->scan)
-			s->scan = 1 + EG_SCAN_IDLE;
+			s->scan = (uint8_t)(1 + a->state);
 		return;
 	}
 	s->scan = 1 + EG_SCAN_NAMED;
@@ -505,6 +537,7 @@ static void on_scrapped(struct np_main *m, const struct eg_bm_slot *a)
 static void on_event(struct np_main *m, const struct eg_bm_slot *a)
 {
 	struct np_slot *s = &m->slot[a->slot];
+	struct eg_err err = {0};
 
 	if (s->state != NP_LEASED || s->generation != a->generation ||
 	    !s->lease || s->lease->l.state == EG_LEASE_LOST)
@@ -513,6 +546,9 @@ static void on_event(struct np_main *m, const struct eg_bm_slot *a)
 		s->lease->l.state = EG_LEASE_LOST;
 		np_event(m, EG_EV_GUEST_GONE, EG_CAUSE_KERNEL, s->lease,
 			 "the link of the sandbox is gone");
+		if (np_record_write(m, s->lease, &err))
+			eg_error("record of %s: %s", s->lease->l.req.id,
+				 err.text);
 	} else {
 		np_event(m, EG_EV_GUEST_GONE, EG_CAUSE_KERNEL, s->lease, "%s",
 			 a->carrier ? "carrier is back" : "carrier lost");

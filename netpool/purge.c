@@ -72,7 +72,8 @@ static void see_link(void *arg, const struct np_link *l)
 
 	if (!l)
 		s->n = 0;
-	else if ((l->group == EG_LINK_GROUP || l->group == NP_GROUP_SCRAP) &&
+	else if ((l->group == EG_LINK_GROUP || l->group == EG_ADOPT_GROUP ||
+		  l->group == NP_GROUP_SCRAP) &&
 		 !strcmp(l->kind, "veth") && s->n < PURGE_LINKS &&
 		 (!s->host || gateway_parse(l->name, &number)))
 		s->index[s->n++] = l->index;

@@ -57,8 +57,9 @@ static void add_pair(struct np_rtnl *r, const struct making *m)
 	np_link_veth(r, &v);
 }
 
-/* Inside the new namespace: the pair, and its sandbox end. */
-static int make_inside(void *arg, struct eg_err *err)
+/* The sandbox end, whoever's namespace it lies in; all but the default route */
+static void add_sandbox_end(struct np_rtnl *r, const struct making *m,
+			    uint32_t index)
 {
 	static const struct np_link_change quiet = {
 		.no_ipv6_addr = true,
@@ -66,24 +67,31 @@ static int make_inside(void *arg, struct eg_err *err)
 		.ninet = EG_ARRAY_SIZE(eth0_conf),
 	};
 	static const struct np_link_change up = {.up = true};
-	const struct making *m = arg;
 	const struct eg_conf *c = m->w->conf;
-	struct np_route out = {.via = eg_plan_gw_addr(c, m->slot),
-			       .index = EG_IFINDEX_ETH0};
 	uint8_t gw_mac[EG_MAC_LEN];
+
+	np_link_change(r, index, &quiet, "set up the sandbox end", 0);
+	np_link_change(r, index, &up, "bring the sandbox end up", 0);
+	np_link_addr(r, index, eg_plan_addr(c, m->slot), SLOT_PREFIX_LEN);
+	eg_plan_mac_gw(gw_mac, m->slot);
+	np_link_neigh(r, index, eg_plan_gw_addr(c, m->slot), gw_mac);
+}
+
+/* Inside the new namespace: the pair, and its sandbox end. */
+static int make_inside(void *arg, struct eg_err *err)
+{
+	static const struct np_link_change up = {.up = true};
+	const struct making *m = arg;
+	struct np_route out = {.via = eg_plan_gw_addr(m->w->conf, m->slot),
+			       .index = EG_IFINDEX_ETH0};
 	struct np_rtnl *r;
 	int e = np_rtnl_open(&r, err);
 
 	if (e)
 		return e;
 	add_pair(r, m);
-	np_link_change(r, EG_IFINDEX_ETH0, &quiet, "set up eth0", 0);
-	np_link_change(r, EG_IFINDEX_ETH0, &up, "bring eth0 up", 0);
+	add_sandbox_end(r, m, EG_IFINDEX_ETH0);
 	np_link_change(r, LO_IFINDEX, &up, "bring lo up", 0);
-	np_link_addr(r, EG_IFINDEX_ETH0, eg_plan_addr(c, m->slot),
-		     SLOT_PREFIX_LEN);
-	eg_plan_mac_gw(gw_mac, m->slot);
-	np_link_neigh(r, EG_IFINDEX_ETH0, out.via, gw_mac);
 	np_link_route(r, &out);
 	e = np_rtnl_commit(r, err);
 	np_rtnl_close(r);
@@ -154,6 +162,156 @@ int np_slot_make(const struct np_world *w, struct np_gateway *gw, uint32_t slot,
 		return eg_err_set(err, r, "slot %u: %s", slot, why.text);
 	*ret_ns = eg_steal_fd(&ns);
 	return 0;
+}
+
+/* ---- namespaces of callers ----------------------------------------------- */
+
+struct adopting {
+	struct making m;
+	const char *ifname;
+	uint32_t index; /* of the sandbox end */
+	bool taken;	/* there is a link of that name */
+	bool ours;	/* there is a link of egressd's, */
+	bool refused;	/* the namespace is not as it has to be */
+	struct np_link link; /* this one */
+};
+
+static void survey_link(void *arg, const struct np_link *l)
+{
+	struct adopting *a = arg;
+
+	if (!l) { /* the dump starts over */
+		a->taken = a->ours = false;
+		return;
+	}
+	if (!strcmp(l->name, a->ifname))
+		a->taken = true;
+	if (!strcmp(l->kind, "veth") && eg_plan_mac_ours(l->mac)) {
+		a->ours = true;
+		a->link = *l;
+	}
+}
+
+/*
+ * One namespace, one lease: there is one default route. A link of egressd's
+ * tells, whoever made it and whatever this process has forgotten; gateways,
+ * slots and the host have one, too.
+ */
+static int survey_inside(void *arg, struct eg_err *err)
+{
+	struct adopting *a = arg;
+	struct np_rtnl *r;
+	int e = np_rtnl_open(&r, err);
+
+	if (e)
+		return e;
+	e = np_link_list(r, survey_link, a, err);
+	np_rtnl_close(r);
+	if (e)
+		return e;
+	if (a->ours)
+		return eg_err_set(
+			err, -EEXIST,
+			"has a link of egressd's already, %s: a namespace has one lease at a time",
+			a->link.name);
+	if (a->taken)
+		return eg_err_set(
+			err, -EINVAL,
+			"has a link named %s already; another guest.interface is accepted",
+			a->ifname);
+	return 0;
+}
+
+/* By the index the kernel chose: names are the sandbox's to change. */
+static int adopt_inside(void *arg, struct eg_err *err)
+{
+	struct adopting *a = arg;
+	struct np_route out = {
+		.via = eg_plan_gw_addr(a->m.w->conf, a->m.slot),
+		.index = a->index,
+		.only = true,
+	};
+	struct np_rtnl *r;
+	int e = np_rtnl_open(&r, err);
+
+	if (e)
+		return e;
+	add_sandbox_end(r, &a->m, a->index);
+	e = np_rtnl_commit(r, err);
+	if (!e) {
+		np_link_route(r, &out);
+		e = np_rtnl_commit(r, err);
+		a->refused = e == -EEXIST;
+		if (a->refused)
+			e = eg_err_set(
+				err, -EINVAL,
+				"has a default route already; one without is accepted");
+	}
+	np_rtnl_close(r);
+	return e;
+}
+
+/* From the gateway, so that its end gets its index and the other any. */
+static int adopt_pair(struct adopting *a, int ns, struct eg_err *err)
+{
+	uint8_t mac[EG_MAC_LEN], gw_mac[EG_MAC_LEN];
+	const struct making *m = &a->m;
+	uint32_t index = eg_plan_ifindex(m->w->conf, m->slot);
+	char name[EG_IFNAME];
+	struct np_veth v = {
+		.name = eg_plan_ifname(name, m->slot),
+		.peer_name = a->ifname,
+		.index = index,
+		.mac = gw_mac,
+		.peer_mac = mac,
+		.peer_ns = ns,
+		.mtu = m->gw->mtu,
+		.group = EG_ADOPT_GROUP,
+	};
+	struct np_link l = {0};
+	int r;
+
+	eg_plan_mac_slot(mac, m->slot);
+	eg_plan_mac_gw(gw_mac, m->slot);
+	np_link_veth(m->gw->rtnl, &v);
+	r = np_rtnl_commit(m->gw->rtnl, err);
+	if (r == -EEXIST || r == -EBUSY) { /* as for a slot of our own */
+		r = leftover(m, err);
+		if (!r) {
+			np_link_veth(m->gw->rtnl, &v);
+			r = np_rtnl_commit(m->gw->rtnl, err);
+		}
+	}
+	if (!r)
+		r = np_link_get(m->gw->rtnl, index, NULL, &l, err);
+	if (!r)
+		a->index = l.peer;
+	return r;
+}
+
+int np_slot_adopt(const struct np_world *w, struct np_gateway *gw,
+		  uint32_t slot, int ns, const char *ifname, struct eg_err *err)
+{
+	struct adopting a = {.m = {w, gw, slot}, .ifname = ifname};
+	struct eg_err why = {0};
+	int r = np_netns_run(w->home, ns, survey_inside, &a, err);
+
+	if (r)
+		return r;
+	r = adopt_pair(&a, ns, &why);
+	if (!r)
+		r = np_netns_run(w->home, ns, adopt_inside, &a, &why);
+	if (!r)
+		r = gateway_end(&a.m, &why);
+	if (!r)
+		return 0;
+	np_link_delete(gw->rtnl, eg_plan_ifindex(w->conf, slot));
+	(void)np_rtnl_commit(gw->rtnl, NULL);
+	if (a.refused)
+		return eg_err_set(err, r, "%s", why.text);
+	/* The kernel's EINVAL is not the caller's mistake. */
+	return eg_err_set(err, r == -ENOMEM ? r : -EIO, "cannot be wired: %s",
+			  why.text);
 }
 
 int np_slot_down(const struct np_world *w, struct np_gateway *gw, uint32_t slot,
@@ -229,8 +387,13 @@ static void add_routed_guest(struct np_rtnl *r, const struct guest *g)
 	struct np_route out = {
 		.via = via, .index = EG_IFINDEX_ETH0, .onlink = true};
 	struct np_route to_guest = {.dst = {addr, 32}, .index = EG_IFINDEX_TAP};
+	uint8_t gw_mac[EG_MAC_LEN];
 
+	/* With its last address a link loses its routes and neighbours, the
+	 * permanent ones, too; and the gateway answers no ARP. */
 	np_link_addr_del(r, EG_IFINDEX_ETH0, addr, SLOT_PREFIX_LEN);
+	eg_plan_mac_gw(gw_mac, g->slot);
+	np_link_neigh(r, EG_IFINDEX_ETH0, via, gw_mac);
 	np_link_route(r, &to_gw);
 	np_link_route(r, &out);
 	np_link_change(r, EG_IFINDEX_TAP, &proxy, "proxy ARP on the tap", 0);

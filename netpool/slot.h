@@ -16,6 +16,11 @@
  *   no address at all: .1 is on no link of it, so that queries to .1 reach
  *   the gateway's guard; the tap answers ARP for .1 by proxy, and .2 is
  *   routed to the tap.
+ *
+ * A namespace a caller made (mode adopt) gets the sandbox end and what
+ * belongs to it, and nothing else: its lo, its other links and its settings
+ * are the caller's. The gateway's end is in EG_ADOPT_GROUP, which tells such
+ * a slot from one with a namespace of its own after the death of everything.
  */
 #ifndef NP_SLOT_H
 #define NP_SLOT_H
@@ -42,6 +47,20 @@ int np_slot_make(const struct np_world *w, struct np_gateway *gw, uint32_t slot,
  */
 int np_slot_guest(const struct np_world *w, uint32_t mtu, uint32_t slot, int ns,
 		  const struct eg_guest *guest, struct eg_err *err);
+
+/**
+ * np_slot_adopt() - the slot's link with its sandbox end in a caller's
+ * namespace
+ * @ns:		that namespace
+ * @ifname:	of the sandbox end in there
+ *
+ * Everything the namespace gets hangs on the link and goes with it. The
+ * slot's own pair must be gone. On failure nothing is left: -EINVAL, -EEXIST
+ * (it has a lease) with a sentence that continues one about the namespace.
+ */
+int np_slot_adopt(const struct np_world *w, struct np_gateway *gw,
+		  uint32_t slot, int ns, const char *ifname,
+		  struct eg_err *err);
 
 /* np_slot_down() - the gateway's end goes down; a missing link is down. */
 int np_slot_down(const struct np_world *w, struct np_gateway *gw, uint32_t slot,

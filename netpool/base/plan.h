@@ -27,6 +27,7 @@
 #define EG_NFLOG_GROUP_HOST 4217 /* in the host: rarely taken by others */
 #define EG_DNS_TABLE 100      /* routing table of packets for the guard */
 #define EG_LINK_GROUP 0xe6d   /* interface group of every link of ours */
+#define EG_ADOPT_GROUP 0xe6f  /* ... but gateways' ends of adopted namespaces */
 #define EG_SLOT_IFNAME "eth0"
 #define EG_UPLINK_IFNAME "up0"
 #define EG_TABLE "egressd"    /* nftables table, here and in the host */
@@ -104,6 +105,12 @@ static inline void eg_plan_mac(uint8_t mac[EG_MAC_LEN], uint8_t kind,
 	mac[3] = (uint8_t)(number >> 8);
 	mac[4] = (uint8_t)number;
 	mac[5] = end;
+}
+
+/* eg_plan_mac_ours() - was it made by the function above? */
+static inline bool eg_plan_mac_ours(const uint8_t mac[EG_MAC_LEN])
+{
+	return mac[0] == 0x0a && mac[1] == 0xe6 && mac[2] <= 1;
 }
 
 /* The slot link's end in the gateway (1) and in the sandbox (2). */

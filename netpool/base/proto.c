@@ -58,6 +58,7 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_BM_ARMED] = EXACT(BM_ARMED, eg_bm_slot),
 	[EG_MB_GUEST] = EXACT(MB_GUEST, eg_mb_guest),
 	[EG_BM_GUEST] = EXACT(BM_GUEST, eg_bm_slot),
+	[EG_MB_ADOPTED] = EXACT(MB_ADOPTED, eg_mb_slot),
 	[EG_MB_DOWN] = EXACT(MB_DOWN, eg_mb_slot),
 	[EG_BM_DOWN] = EXACT(BM_DOWN, eg_bm_slot),
 	[EG_MB_SCRAP] = EXACT(MB_SCRAP, eg_mb_slot),

@@ -51,6 +51,7 @@ const char *eg_role_name(enum eg_role role);
 #define EG_UID 16    /* UUIDv7 */
 #define EG_POLICY_NAME 64
 #define EG_IFNAME 16
+#define EG_NETNS_PATH 128 /* of a lease's namespace: 127 and NUL */
 #define EG_REASONS 24 /* room for EG_REASON_COUNT, 8-aligned */
 #define EG_SLOTS_MAX 16384
 #define EG_GATEWAYS_MAX 256
@@ -95,6 +96,7 @@ enum eg_msg_type {
 	EG_BM_ARMED,
 	EG_MB_GUEST, /* make tap and NAT for a lease in tap/route mode */
 	EG_BM_GUEST,
+	EG_MB_ADOPTED, /* a lease of mode adopt was taken over: watch its link */
 	EG_MB_DOWN, /* link down */
 	EG_BM_DOWN,
 	EG_MB_SCRAP, /* conntrack, link, name, namespace away */
@@ -170,6 +172,7 @@ enum eg_fd_kind {
 	EG_FD_SLOT,	/* namespace of idle slot [index]; to build */
 	EG_FD_HOST_NFT, /* nfnetlink socket in the host namespace; to main */
 	EG_FD_HOST_LOG, /* NFLOG socket in the host namespace; to audit */
+	EG_FD_INIT_NET, /* namespace of process 1, not to be had; to build */
 	EG_FD_KIND_COUNT,
 };
 
@@ -248,6 +251,8 @@ struct eg_guest {
 	uint32_t address, gateway;
 	uint32_t owner_uid, owner_gid; /* UINT32_MAX: none */
 	char tap[EG_IFNAME];
+	char ifname[EG_IFNAME];		/* adopt: of the link in there */
+	char netns_path[EG_NETNS_PATH]; /* adopt: as the caller named it */
 };
 
 struct eg_label {
@@ -285,7 +290,7 @@ struct eg_lease {
 	uint8_t enforced_digest[EG_DIGEST];
 	int64_t created_ns, expires_ns; /* wall clock, for people */
 	int64_t created_boot_ns, expires_boot_ns;
-	char netns[EG_ID];
+	char netns[EG_NETNS_PATH];
 	struct eg_lease_req req; /* last: main keeps no unused labels */
 };
 
@@ -348,10 +353,11 @@ struct eg_bm_slot {
 	uint64_t generation;
 	uint32_t lingering; /* SCRAPPED: a process still holds it */
 	uint32_t carrier;   /* EVENT */
-	char text[160];
+	char text[256];
 };
 
-enum eg_scan_state { EG_SCAN_IDLE, EG_SCAN_NAMED };
+/* ADOPTED: a link into a namespace that is not ours; generation 0: unknown */
+enum eg_scan_state { EG_SCAN_IDLE, EG_SCAN_NAMED, EG_SCAN_ADOPTED };
 
 struct eg_bm_scan {
 	uint32_t slot;

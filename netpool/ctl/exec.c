@@ -116,20 +116,13 @@ const struct ct_command ct_exec = {
 
 static int debug_run(const struct ct_args *a)
 {
-	char path[512];
-	const char *netns, *slash;
 	json_t *j = NULL;
 	int r = lease_get(a->pos[0], &j);
 
 	if (r)
 		return r;
-	netns = ct_str(j, "netns");
-	slash = strrchr(netns, '/');
-	(void)snprintf(path, sizeof(path), "%.*s/eg-gw-%02lld",
-		       slash ? (int)(slash - netns) : 0, netns,
-		       ct_int(j, "gateway"));
+	r = enter(ct_str(j, "gateway_netns"));
 	json_decref(j);
-	r = enter(path);
 	return r ? r : run_command(a->rest);
 }
 

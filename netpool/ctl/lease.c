@@ -23,13 +23,14 @@ static const struct ct_option lease_options[] = {
 	{ "--run", "R", "run it belongs to" },
 	{ "--tenant", "T", "tenant it belongs to" },
 	{ "--label", "K=V", "label; may be given again" },
-	{ "--guest", "MODE", "veth, tap, route" },
+	{ "--guest", "MODE", "veth, tap, route, adopt" },
 	{ "--tap", "NAME", "name of the tap" },
 	{ "--owner", "UID", "who may open the tap" },
 	{ "--guest-address", "CIDR", "address of the guest" },
 	{ "--guest-gateway", "A", "its gateway, an address of the tap" },
 	{ "--guest-mac", "M", "its Ethernet address" },
-	{ "--netns", "PATH", "for --guest adopt, which is not served yet" },
+	{ "--netns", "PATH", "adopt: your namespace, below [lease] adopt_from" },
+	{ "--interface", "NAME", "adopt: of the link made in it, else eth0" },
 	{ "--report", NULL, "report mode, which is not served yet" },
 	{ "--deny", "HOW", "reject or drop" },
 };
@@ -112,6 +113,7 @@ static int put_guest(json_t *j, const struct ct_args *a)
 	put(g, "gateway", opt(a, "--guest-gateway"));
 	put(g, "mac", opt(a, "--guest-mac"));
 	put(g, "netns_path", opt(a, "--netns"));
+	put(g, "interface", opt(a, "--interface"));
 	if (owner) {
 		char *end;
 		long n = strtol(owner, &end, 10);

@@ -55,6 +55,10 @@ static void print_guest(json_t *g)
 {
 	if (!strcmp(ct_str(g, "mode"), "veth"))
 		return;
+	if (!strcmp(ct_str(g, "mode"), "adopt")) {
+		field("guest", "adopt, in a namespace of the caller's");
+		return;
+	}
 	(void)printf("%-10s %s %s, address %s, gateway %s, mac %s\n", "guest",
 		     ct_str(g, "mode"), ct_str(g, "tap"), ct_str(g, "address"),
 		     ct_str(g, "gateway"), ct_str(g, "mac"));

@@ -349,6 +349,142 @@ static void test_events(void **state)
 	assert_int_equal(told.slot.error, 0);
 }
 
+/* ---- namespaces of callers ---- */
+
+static void give_init_net(int ns)
+{
+	int fd = fcntl(ns, F_DUPFD_CLOEXEC, 3);
+
+	np_build_ops.on_fd(&ctx, EG_FD_INIT_NET, 0, &fd);
+	eg_close_p(&fd);
+}
+
+static int adopt(uint32_t slot, uint64_t gen, const char *path)
+{
+	struct eg_mb_guest g = {.slot = slot,
+				.generation = gen,
+				.guest = {.mode = EG_GUEST_ADOPT,
+					  .ifname = "eth0"}};
+
+	(void)snprintf(g.guest.netns_path, sizeof(g.guest.netns_path), "%s",
+		       path);
+	say(EG_MB_GUEST, &g, sizeof(g));
+	wait_for(EG_BM_GUEST, 1);
+	return told.slot.error;
+}
+
+static void not_adopted(const char *path, const char *why)
+{
+	assert_int_equal(adopt(303, 9041, path), -EINVAL);
+	if (!strstr(told.slot.text, path) || !strstr(told.slot.text, why))
+		fail_msg("%s", told.slot.text);
+}
+
+static void test_adopt(void **state)
+{
+	struct eg_err err;
+	int other = -1, home;
+
+	(void)state;
+	conf.adopt_dirs = 1;
+	(void)snprintf(conf.adopt_from[0], EG_PATH, "/run/netns");
+	assert_int_equal(nsw_run("ip netns add his"), 0);
+	/* process 1's namespace is not known: nothing is adopted */
+	not_adopted("/run/netns/his", "process 1's");
+	home = np_netns_self(&err);
+	assert_int_equal(np_netns_make(home, NULL, NULL, &other, &err), 0);
+	give_init_net(other);
+	assert_int_equal(
+		nsw_run("cd /run/netns && touch host init && mount --bind /proc/self/ns/net host && mount --bind /proc/%d/fd/%d init",
+			(int)getpid(), other),
+		0);
+	(void)close(home);
+	(void)close(other);
+	build(304, 1);
+	say_slot(EG_MB_ARM, 304, 9040);
+	not_adopted("/run/netns/host", "is the host's");
+	not_adopted("/run/netns/init", "is process 1's");
+	not_adopted("/run/netns/eg-gw-00", "is a gateway's");
+	not_adopted("/run/netns/eg-00304.9040", "is a slot's");
+	not_adopted("/run/netns/none", "does not exist");
+	not_adopted("/etc/passwd", "is not below");
+	/* from all three states: unbuilt, idle, armed */
+	for (int i = 0; i < 3; i++) {
+		uint64_t gen = 9050 + (uint64_t)i;
+
+		if (i > 0)
+			build(303, 1);
+		if (i > 1)
+			say_slot(EG_MB_ARM, 303, gen);
+		if (adopt(303, gen, "/run/netns/his"))
+			fail_msg("%s", told.slot.text);
+		assert_int_equal(held[EG_FD_SLOT][303], -1);
+		assert_false(joinable("eg-00303.9052"));
+		assert_int_equal(
+			nsw_run("ip netns exec his ip addr show eth0 | grep -q 10.200.4.190/30"),
+			0);
+		assert_int_equal(adopt(305, 9060, "/run/netns/his"), -EEXIST);
+		say_slot(EG_MB_DOWN, 303, gen + 1);
+		assert_int_equal(told.slot.error, -ESTALE);
+		say_slot(EG_MB_DOWN, 303, gen);
+		assert_int_equal(told.slot.error, 0);
+		say_slot(EG_MB_SCRAP, 303, gen);
+		wait_for(EG_BM_SCRAPPED, 1);
+		assert_int_equal(told.slot.error, 0);
+		assert_int_equal(told.slot.lingering, 0);
+		assert_int_equal(
+			nsw_run("test $(ip netns exec his ip -o link | wc -l) = 1"),
+			0);
+	}
+}
+
+/* Its end is noticed, also by a successor, which finds the link again. */
+static void test_adopt_gone(void **state)
+{
+	(void)state;
+	assert_int_equal(adopt(303, 9070, "/run/netns/his"), 0);
+	memset(&told, 0, sizeof(told));
+	assert_int_equal(nsw_run("ip netns del his"), 0);
+	wait_for(EG_BM_EVENT, 1);
+	assert_int_equal(told.event.slot, 303);
+	assert_int_equal(told.event.generation, 9070);
+	assert_int_equal(told.event.error, -ENODEV);
+	/* another main asks again and is told again */
+	say_slot(EG_MB_ADOPTED, 303, 9070);
+	wait_for(EG_BM_EVENT, 1);
+	assert_int_equal(told.event.error, -ENODEV);
+	say_slot(EG_MB_SCRAP, 303, 9070);
+	wait_for(EG_BM_SCRAPPED, 1);
+	assert_int_equal(told.slot.error, 0);
+	/* for the tests that follow: one that lives, one that ends */
+	assert_int_equal(nsw_run("ip netns add his && ip netns add brief"), 0);
+	assert_int_equal(adopt(303, 9080, "/run/netns/his"), 0);
+	assert_int_equal(adopt(305, 9081, "/run/netns/brief"), 0);
+	say_slot(EG_MB_SCRAP, 304, 9040);
+	wait_for(EG_BM_SCRAPPED, 1);
+	assert_int_equal(told.slot.error, 0);
+}
+
+static void found_again(unsigned int n)
+{
+	unsigned int at = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		if (told.scan[i].state == EG_SCAN_ADOPTED) {
+			assert_int_equal(told.scan[i].slot, 303);
+			assert_int_equal(told.scan[i].generation, 0);
+			at++;
+		}
+	assert_int_equal(at, 1);
+	say_slot(EG_MB_ADOPTED, 303, 9080);
+	assert_int_equal(told.n[EG_BM_EVENT], 0);
+	say_slot(EG_MB_ADOPTED, 305, 9081); /* it has ended meanwhile */
+	assert_int_equal(told.n[EG_BM_EVENT], 1);
+	assert_int_equal(told.event.slot, 305);
+	assert_int_equal(told.event.generation, 9081);
+	assert_int_equal(told.event.error, -ENODEV);
+}
+
 /* Build dies and is started again; the launcher hands back what it holds. */
 static void test_restart(void **state)
 {
@@ -357,6 +493,9 @@ static void test_restart(void **state)
 	(void)state;
 	build(10, 2);
 	say_slot(EG_MB_ARM, 11, 9030);
+	assert_int_equal(
+		nsw_run("ip netns del brief && for i in $(seq 100); do ip netns exec eg-gw-01 ip link show eg-00305 >/dev/null 2>&1 || exit 0; sleep 0.02; done; exit 1"),
+		0);
 	start(); /* the old state is forgotten, as by a new process */
 	for (uint32_t i = 0; i < 2; i++) {
 		int fd = fcntl(held[EG_FD_GATEWAY][i], F_DUPFD_CLOEXEC, 3);
@@ -378,7 +517,7 @@ static void test_restart(void **state)
 	assert_int_equal(nsw_run("touch /run/netns/eg-00400.9999"), 0);
 	say(EG_MB_SCAN, NULL, 0);
 	wait_for(EG_BM_SCAN_END, 1);
-	assert_int_equal(told.n[EG_BM_SLOT], 3);
+	assert_int_equal(told.n[EG_BM_SLOT], 4);
 	assert_int_equal(told.scan[0].slot, 10);
 	assert_int_equal(told.scan[0].state, EG_SCAN_IDLE);
 	assert_int_equal(told.scan[1].slot, 11);
@@ -387,6 +526,7 @@ static void test_restart(void **state)
 	assert_int_equal(told.scan[2].slot, 300);
 	assert_int_equal(told.n[EG_BM_EVENT], 0);
 	assert_int_equal(access("/run/netns/eg-00400.9999", F_OK), -1);
+	found_again(4);
 	gateway(0, true);
 	say_slot(EG_MB_SCRAP, 11, 9030);
 	wait_for(EG_BM_SCRAPPED, 1);
@@ -411,8 +551,18 @@ static void test_killed(void **state)
 	assert_true(held[EG_FD_NFLOG][1] >= 0);
 	say(EG_MB_SCAN, NULL, 0);
 	wait_for(EG_BM_SCAN_END, 1);
-	assert_int_equal(told.n[EG_BM_SLOT], 1);
+	assert_int_equal(told.n[EG_BM_SLOT], 2);
 	assert_int_equal(told.scan[0].slot, 300);
+	found_again(2);
+	say_slot(EG_MB_SCRAP, 305, 9081);
+	wait_for(EG_BM_SCRAPPED, 1);
+	assert_int_equal(told.slot.error, 0);
+	/* no record of this one: main does not know its generation */
+	say_slot(EG_MB_SCRAP, 303, 0);
+	wait_for(EG_BM_SCRAPPED, 1);
+	assert_int_equal(told.slot.error, 0);
+	assert_int_equal(
+		nsw_run("test $(ip netns exec his ip -o link | wc -l) = 1"), 0);
 	/* the left-over link of an idle slot does not stop a new one */
 	build(10, 1);
 	assert_int_equal(told.slot.error, 0);
@@ -426,6 +576,8 @@ int main(void)
 		cmocka_unit_test(test_lingering),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_adopt),
+		cmocka_unit_test(test_adopt_gone),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_killed),
 	};

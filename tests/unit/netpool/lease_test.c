@@ -35,6 +35,7 @@ struct world {
 	char dir[64];
 	char log[4096]; /* what happened, in order */
 	bool build_fails, build_mute, dns_mute, audit_mute, enforcer_fails;
+	int guest_error;
 	uint64_t gen;
 	struct eg_mp_lease reply;
 	struct eg_mp_end end;
@@ -195,6 +196,9 @@ static void as_build(struct eg_msg *m)
 	struct eg_bm_gateway g = { .mtu = 1500 };
 	int fd;
 
+	if (m->type == EG_MB_GUEST && w.guest_error)
+		a.error = w.guest_error;
+
 	if (m->type == EG_MB_SCAN) {
 		answer(EG_ROLE_BUILD, EG_BM_SCAN_END, NULL, 0, -1);
 	} else if (m->type == EG_MB_GATEWAY || m->type == EG_MB_GATEWAY_UP) {
@@ -216,6 +220,13 @@ static void as_build(struct eg_msg *m)
 			note("down%u ", s->slot);
 		if (m->type == EG_MB_SCRAP)
 			note("scrap%u ", s->slot);
+		if (m->type == EG_MB_GUEST)
+			note("guest%u ", s->slot);
+		if (m->type == EG_MB_ADOPTED) {
+			note("adopted%u.%llu ", s->slot,
+			     (unsigned long long)s->generation);
+			return;
+		}
 		answer(EG_ROLE_BUILD, m->type == EG_MB_ARM   ? EG_BM_ARMED :
 				      m->type == EG_MB_GUEST ? EG_BM_GUEST :
 				      m->type == EG_MB_DOWN  ? EG_BM_DOWN :
@@ -391,6 +402,10 @@ static int setup(void **state)
 	w.conf.tombstone_s = 3600;
 	w.conf.prefix = (struct eg_prefix){ 0x0ac80000, 16 };
 	(void)snprintf(w.conf.netns, sizeof(w.conf.netns), "/run/netns");
+	w.conf.adopt_dirs = 1;
+	(void)snprintf(w.conf.adopt_from[0], EG_PATH, "/run/cni");
+	w.conf.adopt_uids = 1;
+	w.conf.adopt_uid[0] = 1001;
 	assert_int_equal(eg_loop_new(&w.loop), 0);
 	w.ctx.loop = w.loop;
 	w.ctx.conf = &w.conf;
@@ -427,16 +442,34 @@ static struct eg_lease_req request(const char *id, uint8_t digest)
 	return q;
 }
 
-static uint32_t lease(const char *id, uint8_t digest)
+static uint32_t lease_as(const struct eg_lease_req *q)
 {
-	struct eg_lease_req q = request(id, digest);
 	int fd = memfd_create("prog", MFD_CLOEXEC);
 
 	assert_int_equal(write(fd, "p", 1), 1);
-	np_lease_request(w.m, 1, &fd, &q);
+	np_lease_request(w.m, 1, &fd, q);
 	eg_close_p(&fd);
 	settle();
 	return w.reply.status;
+}
+
+static uint32_t lease(const char *id, uint8_t digest)
+{
+	struct eg_lease_req q = request(id, digest);
+
+	return lease_as(&q);
+}
+
+static uint32_t adopt(const char *id, uint32_t owner, const char *path)
+{
+	struct eg_lease_req q = request(id, 1);
+
+	q.owner = owner;
+	q.guest.mode = EG_GUEST_ADOPT;
+	(void)snprintf(q.guest.ifname, sizeof(q.guest.ifname), "eth0");
+	(void)snprintf(q.guest.netns_path, sizeof(q.guest.netns_path), "%s",
+		       path);
+	return lease_as(&q);
 }
 
 static uint32_t release(const char *id, uint32_t peer, uint64_t generation)
@@ -630,6 +663,146 @@ static void test_broken_record_is_moved_aside(void **state)
 	assert_int_equal(stat(path, &st), 0);
 }
 
+static void test_adopt_for_whom(void **state)
+{
+	(void)state;
+	w.log[0] = '\0';
+	assert_int_equal(adopt("a", 1000, "/run/cni/x"), EG_E_FORBIDDEN);
+	assert_non_null(strstr(w.reply.text, "you are uid 1000"));
+	assert_int_equal(adopt("a", UINT32_MAX, "/run/cni/x"), EG_E_FORBIDDEN);
+	assert_int_equal(adopt("a", 1001, "/run/netns/x"), EG_E_BAD_REQUEST);
+	assert_non_null(strstr(w.reply.text, "/run/netns/x"));
+	assert_non_null(strstr(w.reply.text, "/run/cni"));
+	assert_int_equal(adopt("a", 0, "/run/cni/../x"), EG_E_BAD_REQUEST);
+	assert_string_equal(w.log, ""); /* nobody was asked anything */
+	assert_int_equal(w.m->armed.count, 2);
+	assert_int_equal(adopt("a", 1001, "/run/cni/x"), EG_OK_CREATED);
+	assert_int_equal(adopt("b", 0, "/run/cni/y"), EG_OK_CREATED);
+	assert_string_equal(w.reply.lease.netns, "/run/cni/y");
+	assert_int_equal(w.reply.lease.netns_volatile, 1);
+}
+
+/* The wiring before the rules; the cheapest sort of slot is taken. */
+static void test_adopt_life(void **state)
+{
+	(void)state;
+	w.log[0] = '\0';
+	assert_int_equal(adopt("a", 0, "/run/cni/x"), EG_OK_CREATED);
+	/* all are built, two of them armed: an idle one */
+	assert_string_equal(w.log, "guest2 lease2 dns+2 audit+ ");
+	assert_int_equal(w.reply.lease.slow, 0);
+	assert_int_equal(w.m->armed.count, 2);
+	w.log[0] = '\0';
+	assert_int_equal(release("a", 0, 0), EG_OK);
+	assert_string_equal(w.log, "unlease2 down2 dns-2 seal2 scrub2 scrap2 ");
+	w.m->prefill = 0; /* what is given back stays unbuilt */
+	assert_int_equal(lease("v", 1), EG_OK_CREATED);
+	assert_int_equal(release("v", 1000, 0), EG_OK);
+	w.log[0] = '\0';
+	assert_int_equal(adopt("b", 0, "/run/cni/x"), EG_OK_CREATED);
+	assert_string_equal(w.log, "guest0 lease0 dns+0 audit+ ");
+	for (int i = 0; i < SLOTS - 1; i++) { /* idle ones, then armed ones */
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "l%d", i);
+		assert_int_equal(adopt(id, 0, "/run/cni/y"), EG_OK_CREATED);
+		assert_true(w.reply.lease.generation > 0);
+	}
+	assert_int_equal(adopt("c", 0, "/run/cni/z"), EG_E_EXHAUSTED);
+}
+
+static void test_adopt_refused_by_build(void **state)
+{
+	static const struct {
+		int error;
+		enum eg_status st;
+	} row[] = { { -EINVAL, EG_E_BAD_REQUEST },
+		    { -EEXIST, EG_E_EXISTS },
+		    { -EIO, EG_E_INTERNAL } };
+
+	(void)state;
+	for (size_t i = 0; i < EG_ARRAY_SIZE(row); i++) {
+		w.guest_error = row[i].error;
+		assert_int_equal(adopt("a", 0, "/run/cni/x"), row[i].st);
+		assert_null(np_lease_find(w.m, "a"));
+	}
+	w.guest_error = 0;
+	settle();
+	assert_int_equal(w.m->armed.count + w.m->idle.count, SLOTS);
+	assert_int_equal(adopt("a", 0, "/run/cni/x"), EG_OK_CREATED);
+}
+
+/* Its link is gone: lost, kept until released; also over a restart. */
+static void test_adopt_lost(void **state)
+{
+	struct eg_bm_slot gone = { .error = -ENODEV };
+	uint64_t generation;
+	uint32_t slot;
+
+	(void)state;
+	assert_int_equal(adopt("a", 0, "/run/cni/x"), EG_OK_CREATED);
+	slot = gone.slot = w.reply.lease.slot;
+	generation = w.reply.lease.generation;
+	gone.generation = generation + 1; /* another's */
+	answer(EG_ROLE_BUILD, EG_BM_EVENT, &gone, sizeof(gone), -1);
+	settle();
+	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_LEASED);
+	gone.generation = generation;
+	answer(EG_ROLE_BUILD, EG_BM_EVENT, &gone, sizeof(gone), -1);
+	settle();
+	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_LOST);
+	assert_int_equal(w.m->event[w.m->event_seq % NP_EVENTS].type,
+			 EG_EV_GUEST_GONE);
+	main_close();
+	w.log[0] = '\0';
+	main_open();
+	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_LOST);
+	assert_int_equal(release("a", 0, 0), EG_OK);
+	settle();
+	assert_null(w.m->slot[slot].lease);
+}
+
+/* A new main tells build whose links there are; so it does a new build. */
+static void test_adopt_taken_over(void **state)
+{
+	char want[64];
+
+	(void)state;
+	assert_int_equal(adopt("a", 0, "/run/cni/x"), EG_OK_CREATED);
+	(void)snprintf(want, sizeof(want), "adopted%u.%llu ",
+		       w.reply.lease.slot,
+		       (unsigned long long)w.reply.lease.generation);
+	main_close();
+	w.log[0] = '\0';
+	main_open();
+	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_LEASED);
+	assert_non_null(strstr(w.log, want));
+	assert_true(strstr(w.log, "take_over") < strstr(w.log, want));
+	w.log[0] = '\0';
+	np_pool_start(w.m); /* build has started again */
+	settle();
+	assert_string_equal(w.log, want);
+}
+
+/* A link without a record, found when its gateway is opened. */
+static void test_adopt_without_record(void **state)
+{
+	struct eg_bm_scan found = { .slot = 5, .state = EG_SCAN_ADOPTED };
+
+	(void)state;
+	main_close();
+	w.build_mute = true;
+	w.log[0] = '\0';
+	main_open();
+	answer(EG_ROLE_BUILD, EG_BM_SLOT, &found, sizeof(found), -1);
+	settle();
+	w.build_mute = false;
+	np_pool_start(w.m);
+	settle();
+	assert_non_null(strstr(w.log, "scrap5 "));
+	assert_int_equal(w.m->armed.count + w.m->idle.count, SLOTS);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -647,6 +820,12 @@ int main(void)
 		T(test_expiry),
 		T(test_records_survive_main),
 		T(test_broken_record_is_moved_aside),
+		T(test_adopt_for_whom),
+		T(test_adopt_life),
+		T(test_adopt_refused_by_build),
+		T(test_adopt_lost),
+		T(test_adopt_taken_over),
+		T(test_adopt_without_record),
 	};
 
 	return cmocka_run_group_tests_name("netpool/lease", tests, NULL, NULL);

@@ -285,9 +285,103 @@ static void test_route(void **state)
 		0);
 	assert_int_equal(
 		nsw_inside(ns[8],
+			   "ip neigh | grep -q '^10.200.0.33 dev eth0 lladdr 0a:e6:00:00:08:01 PERMANENT'"),
+		0);
+	assert_int_equal(
+		nsw_inside(ns[8],
 			   "test $(cat /proc/sys/net/ipv4/conf/tap0/proxy_arp)$(cat /proc/sys/net/ipv4/neigh/tap0/proxy_delay) = 10"),
 		0);
 	eg_close_p(&ns[8]);
+}
+
+/* A caller's namespace: what is made hangs on the link, all else is his. */
+static void test_adopt(void **state)
+{
+	struct eg_err err = {0};
+	struct np_link l;
+	int his = -1;
+
+	(void)state;
+	assert_int_equal(np_netns_make(w.home, NULL, NULL, &his, &err), 0);
+	if (np_slot_adopt(&w, &gw, 9, his, "net1", &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(np_link_get(gw.rtnl, 1009, NULL, &l, &err), 0);
+	assert_string_equal(l.name, "eg-00009");
+	assert_int_equal(l.group, EG_ADOPT_GROUP);
+	assert_true(l.carrier);
+	assert_true(l.flags & IFF_NOARP);
+	assert_int_equal(
+		nsw_inside(his,
+			   "ip addr show net1 | grep -q 'inet 10.200.0.38/30'"),
+		0);
+	assert_int_equal(
+		nsw_inside(his,
+			   "test $(ip -6 addr show net1 | wc -l) = 0 && ip -d link show net1 | grep -q 'addrgenmode none'"),
+		0);
+	assert_int_equal(
+		nsw_inside(his,
+			   "ip route | grep -q '^default via 10.200.0.37 dev net1'"),
+		0);
+	assert_int_equal(
+		nsw_inside(his, "ip link show lo | grep -q 'state DOWN'"), 0);
+	/* to the host's end of the gateway's link: refused is reached */
+	assert_int_equal(
+		nsw_inside(his,
+			   "timeout 2 bash -c 'exec 3<>/dev/tcp/10.201.0.1/9' 2>&1 | grep -q refused"),
+		0);
+	/* taken */
+	assert_int_equal(np_slot_adopt(&w, &gw, 10, his, "net2", &err), -EEXIST);
+	assert_non_null(strstr(err.text, "net1"));
+	/* a gateway, and the host, have links of ours as well */
+	assert_int_equal(np_slot_adopt(&w, &gw, 10, gw.ns, "net2", &err),
+			 -EEXIST);
+	assert_int_equal(np_slot_adopt(&w, &gw, 10, w.home, "net2", &err),
+			 -EEXIST);
+	np_link_delete(gw.rtnl, 1009);
+	assert_int_equal(np_rtnl_commit(gw.rtnl, &err), 0);
+	assert_int_equal(
+		nsw_inside(his, "test $(ip -o link | grep -vc lo:) = 0"), 0);
+	assert_int_equal(
+		nsw_inside(his,
+			   "test $(ip -o route show table all | wc -l)$(ip neigh | wc -l) = 00"),
+		0);
+	(void)close(his);
+}
+
+static void test_adopt_refused(void **state)
+{
+	struct eg_err err = {0};
+	struct np_link l;
+	int his = -1;
+
+	(void)state;
+	assert_int_equal(np_netns_make(w.home, NULL, NULL, &his, &err), 0);
+	assert_int_equal(
+		nsw_inside(his,
+			   "ip link add net1 type bridge && ip link set net1 up && ip addr add 10.9.9.1/24 dev net1 && ip route add default via 10.9.9.2"),
+		0);
+	assert_int_equal(np_slot_adopt(&w, &gw, 9, his, "net1", &err), -EINVAL);
+	assert_non_null(strstr(err.text, "a link named net1"));
+	assert_int_equal(np_slot_adopt(&w, &gw, 9, his, "eth0", &err), -EINVAL);
+	assert_non_null(strstr(err.text, "default route"));
+	assert_int_equal(
+		nsw_inside(his, "ip route | grep -q '^default via 10.9.9.2 dev net1' && test $(ip -o link | wc -l) = 2"),
+		0);
+	assert_int_equal(np_link_get(gw.rtnl, 1009, NULL, &l, &err), -ENODEV);
+	/* a default route of lower rank is no obstacle, and is his again */
+	assert_int_equal(
+		nsw_inside(his, "ip route replace default via 10.9.9.2 metric 7 && ip route del default metric 0"),
+		0);
+	if (np_slot_adopt(&w, &gw, 9, his, "eth0", &err))
+		fail_msg("%s", err.text);
+	/* its end is the link's end */
+	(void)close(his);
+	for (int i = 0; i < 100; i++) {
+		if (np_link_get(gw.rtnl, 1009, NULL, &l, &err) == -ENODEV)
+			return;
+		(void)usleep(20000);
+	}
+	fail_msg("a link outlives the namespace of its other end");
 }
 
 int main(void)
@@ -295,7 +389,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse), cmocka_unit_test(test_one),
 		cmocka_unit_test(test_fill),  cmocka_unit_test(test_tap),
-		cmocka_unit_test(test_route),
+		cmocka_unit_test(test_route), cmocka_unit_test(test_adopt),
+		cmocka_unit_test(test_adopt_refused),
 	};
 	struct eg_err err;
 
