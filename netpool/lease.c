@@ -412,7 +412,8 @@ static void lease_continue(struct np_main *m, struct np_lease *l)
 				.generation = l->l.generation,
 				.guest = l->l.req.guest};
 
-	if (l->l.req.guest.mode == EG_GUEST_VETH) {
+	if (l->l.req.guest.mode == EG_GUEST_VETH ||
+	    (l->l.req.guest.mode != EG_GUEST_ADOPT && m->slot[l->l.slot].tap)) {
 		lease_finish(m, l);
 		return;
 	}
@@ -495,33 +496,42 @@ static bool request_repeated(struct np_main *m, uint64_t cookie,
 	return true;
 }
 
-void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
-		      const struct eg_lease_req *req)
+/* Is there anything to be said against it, or has it been answered before? */
+static bool request_refused(struct np_main *m, uint64_t cookie,
+			    const struct eg_lease_req *req)
 {
 	const char *bad = req_check(req);
-	struct np_prog *prog;
-	struct np_lease *l;
 	struct eg_err err = {0};
 	enum eg_status st;
-	uint32_t slot;
-	bool slow;
 
 	if (bad) {
 		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL, "%s", bad);
-		return;
+		return true;
 	}
 	if (req->ttl_s > m->conf->max_ttl_s) {
 		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL,
 			       "ttl_s %u is more than [lease] max_ttl, %u",
 			       req->ttl_s, m->conf->max_ttl_s);
-		return;
+		return true;
 	}
 	st = adopt_check(m->conf, req, &err);
 	if (st) {
 		np_lease_reply(m, cookie, st, NULL, "%s", err.text);
-		return;
+		return true;
 	}
-	if (request_repeated(m, cookie, req))
+	return request_repeated(m, cookie, req);
+}
+
+void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
+		      const struct eg_lease_req *req)
+{
+	struct np_prog *prog;
+	struct np_lease *l;
+	struct eg_err err = {0};
+	uint32_t slot;
+	bool slow, named;
+
+	if (request_refused(m, cookie, req))
 		return;
 	if (np_prog_get(m, fd, &prog, &err)) {
 		np_lease_reply(m, cookie, EG_E_BAD_POLICY, NULL, "%s", err.text);
@@ -530,7 +540,7 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 	slot = !m->loaded ? UINT32_MAX :
 	       req->guest.mode == EG_GUEST_ADOPT ?
 			    np_pool_take_bare(m, &slow) :
-			    np_pool_take(m, &slow);
+			    np_pool_take(m, &req->guest, &slow);
 	if (slot == UINT32_MAX) {
 		m->count.exhausted_total += m->ready_said;
 		np_lease_reply(
@@ -553,11 +563,12 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 		np_lease_reply(m, cookie, EG_E_INTERNAL, NULL, "out of memory");
 		return;
 	}
+	named = m->slot[slot].state != NP_IDLE;
 	np_slot_set(m, slot, NP_LEASED);
 	l->prog = prog;
 	l->l.slow = slow;
 	l->waiter[0] = (struct np_waiter){.cookie = cookie, .set = true};
-	if (!slow) {
+	if (named || req->guest.mode == EG_GUEST_ADOPT) {
 		lease_continue(m, l);
 		return;
 	}

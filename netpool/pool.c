@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NP_KIND_SEEN 4 /* equal requests before slots are armed for them */
 #define SLOT_KERNEL_BYTES 480000U /* namespace and veth pair, upper figure */
 
 static void list_push(struct np_main *m, struct np_list *l, uint32_t slot)
@@ -158,6 +159,7 @@ static void slot_empty(struct np_main *m, uint32_t k)
 {
 	np_slot_set(m, k, NP_EMPTY);
 	m->slot[k].generation = 0;
+	m->slot[k].tap = 0;
 	list_push(m, &m->empty, k);
 }
 
@@ -191,23 +193,75 @@ void np_pool_tick(struct np_main *m, uint32_t k, int64_t now)
 		slot_empty(m, k);
 }
 
+/* Name the first idle one; @tap: of the guest kind it is to have a tap for. */
+static bool arm_one(struct np_main *m, uint32_t tap)
+{
+	uint32_t k = m->idle.head - 1;
+	uint64_t gen = np_pool_generation(m);
+
+	if (!gen)
+		return false;
+	m->slot[k].generation = gen;
+	if (np_pool_ask(m, EG_MB_ARM, k))
+		return false;
+	(void)list_pop(m, &m->idle);
+	np_slot_set(m, k, NP_ARMING);
+	m->slot[k].tap = tap;
+	if (tap)
+		m->tapping++;
+	else
+		m->arming++;
+	return true;
+}
+
+/* Plain ones first; never more with a tap than there are others. */
 static void arm_some(struct np_main *m)
 {
-	uint32_t want = m->conf->armed;
+	uint32_t want = m->conf->armed, taps = m->tapped.count + m->tapping;
 
-	while (m->idle.count && m->armed.count + m->arming < want) {
-		uint32_t k = m->idle.head - 1;
-		uint64_t gen = np_pool_generation(m);
+	while (m->idle.count && m->armed.count + m->arming < want)
+		if (!arm_one(m, 0))
+			return;
+	for (; m->kind.number && taps < want && m->idle.count > taps; taps++)
+		if (!arm_one(m, m->kind.number))
+			return;
+}
 
-		if (!gen)
-			return;
-		m->slot[k].generation = gen;
-		if (np_pool_ask(m, EG_MB_ARM, k))
-			return;
-		(void)list_pop(m, &m->idle);
-		np_slot_set(m, k, NP_ARMING);
-		m->arming++;
+/* Back to where it came from, by way of build. */
+static void slot_scrap(struct np_main *m, uint32_t k)
+{
+	np_slot_set(m, k, NP_BAD);
+	m->slot[k].retry = 0; /* EMPTY once it has been scrapped */
+	(void)np_pool_ask(m, EG_MB_SCRAP, k);
+}
+
+static void untap(struct np_main *m, uint32_t n)
+{
+	while (n-- && m->tapped.count)
+		slot_scrap(m, list_pop(m, &m->tapped));
+}
+
+/* Is it what slots are armed for? If others ask for another kind, change. */
+static bool kind_is(struct np_main *m, const struct eg_guest *g)
+{
+	struct np_guest_kind *k = &m->kind;
+
+	if (g->mode != EG_GUEST_TAP && g->mode != EG_GUEST_ROUTE)
+		return false;
+	if (k->number && !memcmp(&k->guest, g, sizeof(*g))) {
+		k->others = 0;
+		return true;
 	}
+	if (!k->others || memcmp(&k->other, g, sizeof(*g)) != 0)
+		k->others = 0;
+	k->other = *g;
+	if (++k->others < NP_KIND_SEEN)
+		return false;
+	k->guest = *g;
+	k->number++;
+	k->others = 0;
+	untap(m, UINT32_MAX);
+	return false;
 }
 
 void np_pool_run(struct np_main *m)
@@ -218,16 +272,24 @@ void np_pool_run(struct np_main *m)
 	build_some(m);
 }
 
-uint32_t np_pool_take(struct np_main *m, bool *slow)
+uint32_t np_pool_take(struct np_main *m, const struct eg_guest *guest,
+		      bool *slow)
 {
-	uint32_t k = list_pop(m, &m->armed);
+	bool tap = guest->mode != EG_GUEST_VETH;
+	uint32_t k;
 
 	*slow = false;
+	if (kind_is(m, guest) && m->tapped.count)
+		return list_pop(m, &m->tapped);
+	k = list_pop(m, &m->armed);
+	*slow = tap || k == UINT32_MAX;
 	if (k != UINT32_MAX)
 		return k;
-	*slow = true;
-	if (!m->idle.count)
+	if (!m->idle.count) {
+		/* The last ones are made for others: not for long. */
+		untap(m, NP_BUILD_WINDOW);
 		return UINT32_MAX;
+	}
 	/* Not named yet: the lease waits for build. */
 	k = m->idle.head - 1;
 	m->slot[k].generation = np_pool_generation(m);
@@ -244,7 +306,7 @@ uint32_t np_pool_take_bare(struct np_main *m, bool *slow)
 
 	*slow = false;
 	if (!m->empty.count && !m->idle.count)
-		return list_pop(m, &m->armed); /* it has its generation */
+		return list_pop(m, m->armed.count ? &m->armed : &m->tapped);
 	gen = np_pool_generation(m);
 	if (!gen)
 		return UINT32_MAX;
@@ -326,6 +388,53 @@ static void on_built(struct np_main *m, const struct eg_bm_slot *a)
 	say_ready(m);
 }
 
+/* The end of arming, one way or the other. */
+static void arming_done(struct np_main *m, const struct eg_bm_slot *a)
+{
+	struct np_slot *s = &m->slot[a->slot];
+
+	if (s->tap)
+		m->tapping--;
+	else
+		m->arming--;
+	if (a->error) {
+		slot_scrap(m, a->slot);
+	} else {
+		np_slot_set(m, a->slot, NP_ARMED);
+		list_push(m, s->tap ? &m->tapped : &m->armed, a->slot);
+	}
+	np_pool_run(m);
+	say_ready(m);
+}
+
+static int ask_guest(struct np_main *m, uint32_t k, const struct eg_guest *g)
+{
+	struct eg_mb_guest q = {.slot = k,
+				.generation = m->slot[k].generation,
+				.guest = *g};
+
+	return eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_GUEST, 0, &q,
+			    sizeof(q), -1);
+}
+
+/* A tap made ahead, or the answer that a slot found named has none. */
+static void on_guest(struct np_main *m, const struct eg_bm_slot *a)
+{
+	struct np_slot *s = &m->slot[a->slot];
+
+	if (s->lease || s->state != NP_ARMING || a->generation != s->generation) {
+		np_lease_guest(m, a);
+		return;
+	}
+	if (a->error && s->tap == m->kind.number) {
+		eg_warning("taps are not made ahead: %.160s", a->text);
+		m->kind = (struct np_guest_kind){0};
+	}
+	arming_done(m, a);
+	if (!a->error && s->tap != m->kind.number && s->tap)
+		untap(m, UINT32_MAX); /* the kind has changed meanwhile */
+}
+
 static void on_armed(struct np_main *m, const struct eg_bm_slot *a)
 {
 	struct np_slot *s = &m->slot[a->slot];
@@ -338,15 +447,16 @@ static void on_armed(struct np_main *m, const struct eg_bm_slot *a)
 	}
 	if (s->state != NP_ARMING)
 		return;
-	m->arming--;
-	if (a->error) {
-		slot_bad(m, a->slot, a);
-	} else {
-		np_slot_set(m, a->slot, NP_ARMED);
-		list_push(m, &m->armed, a->slot);
+	if (!a->error && s->tap && s->tap == m->kind.number &&
+	    !ask_guest(m, a->slot, &m->kind.guest))
+		return; /* on_guest() goes on */
+	if (!a->error && s->tap) {
+		/* The kind has changed: a plain one, then. */
+		s->tap = 0;
+		m->tapping--;
+		m->arming++;
 	}
-	np_pool_run(m);
-	say_ready(m);
+	arming_done(m, a);
 }
 
 /* ---- gateways ------------------------------------------------------------------ */
@@ -398,6 +508,7 @@ static void on_gateway(struct np_main *m, struct eg_msg *msg)
 /* A slot of a gateway that has just come up, as the scan found it. */
 static void slot_found(struct np_main *m, uint32_t k)
 {
+	static const struct eg_guest plain = {.mode = EG_GUEST_VETH};
 	struct np_slot *s = &m->slot[k];
 
 	if (s->lease) {
@@ -406,19 +517,23 @@ static void slot_found(struct np_main *m, uint32_t k)
 		/*
 		 * Named, no record: it was armed and never leased, since the
 		 * record is written before the caller hears of a lease and
-		 * removed after the name.
+		 * removed after the name. If it was armed with a tap, build
+		 * says so.
 		 */
-		np_slot_set(m, k, NP_ARMED);
-		list_push(m, &m->armed, k);
+		np_slot_set(m, k, NP_ARMING);
+		m->arming++;
+		if (ask_guest(m, k, &plain)) {
+			m->arming--;
+			slot_scrap(m, k);
+		}
 	} else if (s->scan == 1 + EG_SCAN_IDLE) {
 		np_slot_set(m, k, NP_IDLE);
 		s->generation = 0;
 		list_push(m, &m->idle, k);
 	} else if (s->scan == 1 + EG_SCAN_ADOPTED) {
 		/* Wired into a caller's namespace, and died before the record. */
-		np_slot_set(m, k, NP_BAD);
 		s->generation = 0;
-		(void)np_pool_ask(m, EG_MB_SCRAP, k);
+		slot_scrap(m, k);
 	} else {
 		slot_empty(m, k);
 	}
@@ -464,15 +579,13 @@ void np_pool_start(struct np_main *m)
 		if (m->slot[k].state == NP_BUILDING)
 			slot_empty(m, k);
 		else if (m->slot[k].state == NP_ARMING) {
-			np_slot_set(m, k, NP_BAD); /* named or not: unknown */
-			m->slot[k].retry = 0;
-			(void)np_pool_ask(m, EG_MB_SCRAP, k);
+			slot_scrap(m, k); /* named or not: unknown */
 		} else if (m->slot[k].state == NP_LEASED &&
 			   m->slot[k].lease->l.req.guest.mode ==
 				   EG_GUEST_ADOPT) {
 			(void)np_pool_ask(m, EG_MB_ADOPTED, k);
 		}
-	m->building = m->arming = 0;
+	m->building = m->arming = m->tapping = 0;
 	m->build_up = true;
 	if (m->scanned)
 		np_pool_run(m);
@@ -570,7 +683,7 @@ void np_pool_on_build(struct np_main *m, struct eg_msg *msg)
 	else if (msg->type == EG_BM_ARMED)
 		on_armed(m, a);
 	else if (msg->type == EG_BM_GUEST)
-		np_lease_guest(m, a);
+		on_guest(m, a);
 	else if (msg->type == EG_BM_DOWN)
 		np_release_build(m, EG_BM_DOWN, a);
 	else if (msg->type == EG_BM_SCRAPPED)

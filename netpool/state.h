@@ -105,9 +105,21 @@ struct np_slot {
 	uint8_t scan;	   /* 1 + enum eg_scan_state while taking over */
 	uint16_t failures; /* builds in a row */
 	uint32_t next;	   /* of the list it is in, slot + 1 */
+	uint32_t tap; /* number of the guest kind it has a tap for, 0: none */
 	uint64_t generation;
 	int64_t retry;
 	struct np_lease *lease;
+};
+
+/*
+ * What leases that want a tap ask for lately. Making a tap takes rtnl and
+ * more than a lease may take, and nearly all leases of a host want the same
+ * (a snapshot's): once that is seen, slots are armed with it.
+ */
+struct np_guest_kind {
+	struct eg_guest guest, other;
+	uint32_t number; /* a new one for each, 0: none known */
+	uint32_t others; /* requests in a row for `other` */
 };
 
 enum np_gw_state {
@@ -181,9 +193,11 @@ struct np_main {
 	struct np_gateway gw[EG_GATEWAYS_MAX];
 	struct np_slot *slot;
 	struct np_list idle, armed, empty; /* empty: of gateways that are up */
+	struct np_list tapped;		   /* armed, with a tap of `kind` */
+	struct np_guest_kind kind;
 	uint32_t by[NP_SLOT_STATE_COUNT];  /* slots in each state */
 	uint32_t next_tick;		   /* slot the next tick begins at */
-	uint32_t building, arming, prefill;
+	uint32_t building, arming, tapping, prefill;
 	uint64_t gen_next, gen_end;
 	bool gen_asked;
 	uint32_t *id_hash; /* buckets of slot + 1 */
@@ -208,7 +222,14 @@ void np_pool_on_build(struct np_main *m, struct eg_msg *msg);
 void np_slot_set(struct np_main *m, uint32_t slot, enum np_slot_state state);
 /* np_pool_tick() - a bad slot after its pause */
 void np_pool_tick(struct np_main *m, uint32_t slot, int64_t now);
-uint32_t np_pool_take(struct np_main *m, bool *slow); /* UINT32_MAX: none */
+/*
+ * np_pool_take() - an armed slot for such a guest, or an idle one
+ * @slow:	the lease has to wait for build
+ *
+ * Return: its number; UINT32_MAX: none. With a tap when slot.tap says so.
+ */
+uint32_t np_pool_take(struct np_main *m, const struct eg_guest *guest,
+		      bool *slow);
 /* np_pool_take_bare() - a slot whose own namespace is not needed, with a
  * generation; `slow` is always false */
 uint32_t np_pool_take_bare(struct np_main *m, bool *slow);

@@ -106,7 +106,7 @@ static void on_turn(void *arg)
 static void wait_for(enum eg_msg_type type, unsigned int n)
 {
 	struct eg_timer *t = eg_timer_new(ctx.loop, on_turn, NULL);
-	int64_t end = eg_boot_ns() + 5 * EG_NSEC_PER_SEC;
+	int64_t end = eg_boot_ns() + 60 * EG_NSEC_PER_SEC;
 
 	while (told.n[type] < n && eg_boot_ns() < end) {
 		eg_timer_set(t, 2000);
