@@ -71,7 +71,6 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 	 */
 	m->event_base = m->event_seq =
 		(uint64_t)(m->count.started_ns / 1000000);
-	m->count.memory_budget = (uint64_t)m->prefill * EG_SLOT_BYTES;
 	eg_info("pool: %u slots, %u to be prebuilt, about %llu MB of kernel memory (estimate)%s%s",
 		n, m->prefill,
 		(unsigned long long)m->prefill * EG_SLOT_BYTES / 1000000,
@@ -288,6 +287,7 @@ static void on_built(struct np_main *m, const struct eg_bm_slot *a)
 		m->slot[k].state = NP_IDLE;
 		m->slot[k].failures = 0;
 		list_push(m, &m->idle, k);
+		np_fill_built(m);
 		if (!m->building && slots_alive(m) >= m->prefill)
 			np_pool_say(m);
 	}
@@ -560,5 +560,5 @@ void np_pool_count(struct np_main *m, struct eg_mp_pool *ret)
 	ret->gateways = m->conf->gateways;
 	ret->gateways_up = up;
 	ret->ready = m->ready_said;
-	ret->memory_used = (uint64_t)slots_alive(m) * EG_SLOT_BYTES;
+	np_fill_count(m, ret);
 }
