@@ -94,6 +94,9 @@ static void say(const struct np_main *m, uint32_t bad)
 	uint64_t estimate = f->built * EG_SLOT_BYTES / MB;
 	char each[64] = ", too few to tell of one", fail[40] = "";
 
+	if (f->built >= FEW)
+		(void)snprintf(each, sizeof(each),
+			       ", hidden by what others gave back");
 	if (f->slot)
 		(void)snprintf(each, sizeof(each), " (%" PRIu64 " kB a slot)",
 			       f->slot / 1000);
