@@ -47,23 +47,33 @@ static void on_tick(void *arg)
 	if (m->next_tick <= m->conf->slots / TICK_SHARES) { /* once a round */
 		tombs_tick(m, now);
 		np_stats_tick(m, now);
+		np_fill_tick(m, now);
 	}
 	np_pool_run(m);
 	eg_timer_set(m->tick, TICK_US);
 }
 
-static int main_start(struct eg_role_ctx *ctx, struct eg_err *err)
+/* The last moment in which there is a /proc. */
+static int main_open(struct eg_role_ctx *ctx, struct eg_err *err)
 {
 	struct np_main *m = calloc(1, sizeof(*m));
-	int r;
 
 	if (!m)
 		return eg_err_set(err, -ENOMEM, "out of memory");
+	np_fill_open(&m->fill);
+	ctx->priv = m;
+	return 0;
+}
+
+static int main_start(struct eg_role_ctx *ctx, struct eg_err *err)
+{
+	struct np_main *m = ctx->priv;
+	int r;
+
 	m->ctx = ctx;
 	m->conf = ctx->conf;
 	m->k = &np_enforcer_kernel;
 	m->run_fd = -1;
-	ctx->priv = m;
 	r = np_pool_init(m, err);
 	if (r)
 		return r;
@@ -125,6 +135,7 @@ static void main_on_go(struct eg_role_ctx *ctx)
 	struct np_main *m = ctx->priv;
 
 	m->go = true;
+	np_fill_begin(m);
 	(void)np_pool_generation(m); /* asks for the first block */
 	eg_timer_set(m->tick, TICK_US);
 	if (ctx->peer[EG_ROLE_BUILD])
@@ -249,6 +260,7 @@ static void main_on_ctl(struct eg_role_ctx *ctx, struct eg_msg *msg)
 
 const struct eg_role_ops np_main_ops = {
 	.role = EG_ROLE_MAIN,
+	.open = main_open,
 	.start = main_start,
 	.on_fd = main_on_fd,
 	.on_peer = main_on_peer,

@@ -13,6 +13,7 @@
 #include "netpool/base/plan.h"
 #include "netpool/base/reason.h"
 #include "netpool/base/util.h"
+#include "netpool/preflight.h"
 #include "netpool/state.h"
 
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #define NP_KIND_SEEN 4 /* equal requests before slots are armed for them */
-#define SLOT_KERNEL_BYTES 480000U /* namespace and veth pair, upper figure */
 
 static void list_push(struct np_main *m, struct np_list *l, uint32_t slot)
 {
@@ -46,22 +46,13 @@ static uint32_t list_pop(struct np_main *m, struct np_list *l)
 	return slot;
 }
 
-/* prefill=auto: as many slots as the memory budget holds. */
+/* What the configuration asks for, and no more than the host has room for. */
 static uint32_t prefill_count(const struct eg_conf *c)
 {
-	uint64_t budget = c->memory_budget;
-	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
-	uint64_t n;
+	uint32_t n = np_prefill(c, (uint64_t)sysconf(_SC_PHYS_PAGES) *
+					   (uint64_t)sysconf(_SC_PAGESIZE));
 
-	if (c->prefill >= 0)
-		return eg_min_u32((uint32_t)c->prefill, c->slots);
-	if (c->prefill == -2)
-		return c->slots;
-	if (!budget)
-		budget = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 100 *
-			 c->memory_budget_pct;
-	n = budget / SLOT_KERNEL_BYTES;
-	return n < c->slots ? (uint32_t)n : c->slots;
+	return c->slots_cap ? eg_min_u32(n, c->slots_cap) : n;
 }
 
 void np_slot_set(struct np_main *m, uint32_t slot, enum np_slot_state state)
@@ -91,10 +82,11 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 	 */
 	m->event_base = m->event_seq =
 		(uint64_t)(m->count.started_ns / 1000000);
-	m->count.memory_budget = (uint64_t)m->prefill * SLOT_KERNEL_BYTES;
-	eg_info("pool: %u slots, %u to be prebuilt, about %llu MB of kernel memory",
+	eg_info("pool: %u slots, %u to be prebuilt, about %llu MB of kernel memory (estimate)%s%s",
 		n, m->prefill,
-		(unsigned long long)(m->count.memory_budget / 1000000));
+		(unsigned long long)m->prefill * EG_SLOT_BYTES / 1000000,
+		m->conf->slots_cap ? "; no more fit: " : "",
+		m->conf->slots_cap_why);
 	return 0;
 }
 
@@ -381,6 +373,7 @@ static void on_built(struct np_main *m, const struct eg_bm_slot *a)
 		np_slot_set(m, k, NP_IDLE);
 		m->slot[k].failures = 0;
 		list_push(m, &m->idle, k);
+		np_fill_built(m);
 		if (!m->building && slots_alive(m) >= m->prefill)
 			np_pool_say(m);
 	}
@@ -722,5 +715,5 @@ void np_pool_count(struct np_main *m, struct eg_mp_pool *ret)
 	ret->gateways = m->conf->gateways;
 	ret->gateways_up = up;
 	ret->ready = m->ready_said;
-	ret->memory_used = (uint64_t)slots_alive(m) * SLOT_KERNEL_BYTES;
+	np_fill_count(m, ret);
 }

@@ -150,6 +150,23 @@ struct np_pending {
 	struct eg_mp_stats s;
 };
 
+#define NP_FILL_SAMPLES 6 /* of on_tick(): the last second */
+
+/* The fill of the pool and what it takes (fill.c). */
+struct np_fill {
+	int meminfo; /* /proc/meminfo, opened before the root was left */
+	bool over;
+	int64_t begin_ns, last_ns, end_ns; /* 0: not yet */
+	uint64_t built;			   /* slots, builds that worked */
+	uint64_t base, taken; /* octets: before the fill, since then */
+	uint64_t slot;	      /* octets a slot, 0: not known */
+	unsigned int at;      /* the oldest sample */
+	struct {
+		int64_t ns;
+		uint64_t built;
+	} sample[NP_FILL_SAMPLES];
+};
+
 struct np_main;
 
 /* The packet filter, as main sees it. All calls are one batch each. */
@@ -210,6 +227,7 @@ struct np_main {
 	uint32_t host_naddrs;
 	uint32_t host_addr[EG_HOST_ADDRS];
 	struct eg_mp_pool count; /* counters; states are counted when asked */
+	struct np_fill fill;
 };
 
 /* ---- pool.c -------------------------------------------------------------- */
@@ -239,6 +257,15 @@ uint64_t np_pool_generation(struct np_main *m); /* 0: none left */
 void np_pool_count(struct np_main *m, struct eg_mp_pool *ret);
 int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot);
 void np_pool_say(struct np_main *m);
+
+/* ---- fill.c -------------------------------------------------------------- */
+
+/* np_fill_open() - what is read of the host's memory; before dropping */
+void np_fill_open(struct np_fill *f);
+void np_fill_begin(struct np_main *m);			/* building may start */
+void np_fill_built(struct np_main *m);			/* one more slot */
+void np_fill_tick(struct np_main *m, int64_t now);	/* rate, end of it */
+void np_fill_count(struct np_main *m, struct eg_mp_pool *p); /* add to it */
 
 /* ---- lease.c -------------------------------------------------------------- */
 
