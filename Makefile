@@ -155,7 +155,7 @@ cppcheck:
 
 fmt:
 	clang-format -i $(SRC) $(wildcard netpool/*.h netpool/*/*.h rules/*.h \
-		dnsguard/*.h audit/*.h) $(UNIT_SRC)
+		dnsguard/*.h audit/*.h tests/bench/*.[ch]) $(UNIT_SRC)
 
 # Configuration and evidence stay where they are on uninstall.
 CONF_POLICY := $(wildcard conf/policy.d/*.policy)

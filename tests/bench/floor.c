@@ -34,7 +34,7 @@
 #define SLOTS_MAX 16384
 #define PER_GATEWAY 256
 #define MARK 128
-#define INDEX_SLOT 20      /* the slot's end */
+#define INDEX_SLOT 20	   /* the slot's end */
 #define INDEX_GATEWAY 1000 /* the first link of a gateway */
 
 static int slot_ns[SLOTS_MAX];
@@ -280,8 +280,7 @@ int main(int argc, char **argv)
 			(void)printf("mark %u %" PRIu64 "\n", k + 1,
 				     now_ns(CLOCK_MONOTONIC) - t0);
 	}
-	(void)printf("cpu %" PRIu64 "\ndone\n",
-		     now_ns(CLOCK_PROCESS_CPUTIME_ID));
+	(void)printf("cpu %" PRIu64 "\ndone\n", now_ns(CLOCK_PROCESS_CPUTIME_ID));
 	(void)fflush(stdout);
 	while (read(STDIN_FILENO, &c, 1) > 0)
 		;

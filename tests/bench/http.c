@@ -97,8 +97,7 @@ static int once(struct http *h, const char *question, size_t len)
 	return r;
 }
 
-int http_ask(struct http *h, const char *method, const char *url,
-	     const char *body)
+int http_ask(struct http *h, const char *method, const char *url, const char *body)
 {
 	char q[QUESTION_MAX];
 	bool fresh = h->fd < 0;

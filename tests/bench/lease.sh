@@ -45,7 +45,7 @@ measure() {
 	shift
 	wait_for 60 pool_rests || say "the pool does not come to rest before $tag"
 	slow=$(pool_value slow_total)
-	"$TOOLS/leaseload" -i "$tag" "$@" $API >"$RAW/lease-$tag.load" || say "$tag failed"
+	"$TOOLS/leaseload" -d 120 -i "$tag" "$@" $API >"$RAW/lease-$tag.load" || say "$tag failed"
 	"$PYTHON" - "$RAW/lease-$tag.load" $(($(pool_value slow_total) - slow)) \
 		>"$RAW/lease-$tag.json" <<-'PY'
 	import json, sys
@@ -200,7 +200,7 @@ beside() {
 }
 
 bench_lease() {
-	local t v built
+	local t v built OURS=-
 	settle
 	progress "leases on a pool of $SLOTS"
 	in_world lease-egressd lease_egressd

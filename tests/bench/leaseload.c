@@ -37,9 +37,9 @@
 
 #define CLIENTS_MAX 256
 #define OPS_MAX 1000000
-#define TRIES_MAX 1000	    /* a kept lease, while no slot is free */
-#define PAUSE_NS 20000000   /* after "no slot is free" */
-#define RELEASERS 4	    /* processes of a client at a rate */
+#define TRIES_MAX 1000	  /* a kept lease, while no slot is free */
+#define PAUSE_NS 20000000 /* after "no slot is free" */
+#define RELEASERS 4	  /* processes of a client at a rate */
 #define ERROR_TEXT 200
 #define URL_MAX 256
 
@@ -116,8 +116,7 @@ static uint64_t next_time(uint64_t last, uint64_t *seed)
 	double mean = 1e9 * opt.clients / opt.rate;
 	uint64_t now = now_ns(), at;
 
-	at = last + (uint64_t)(opt.together ? mean
-					    : 2 * mean * fraction(seed));
+	at = last + (uint64_t)(opt.together ? mean : 2 * mean * fraction(seed));
 	return at > now ? at : now;
 }
 
@@ -174,8 +173,8 @@ static bool timed(struct result *r, struct http *h, const char *url,
 
 	for (; tries; tries--) {
 		uint64_t t0 = now_ns();
-		int status = http_ask(h, method, url,
-				      wanted == 201 ? body : NULL);
+		int status =
+			http_ask(h, method, url, wanted == 201 ? body : NULL);
 
 		*ret = elapsed(t0);
 		if (succeeded(r, h, status, wanted))
@@ -196,8 +195,7 @@ static void url_of(char url[URL_MAX], uint32_t number, uint32_t k)
 		       opt.id, number, k);
 }
 
-static void release(struct result *r, struct http *h, uint32_t number,
-		    uint32_t k)
+static void release(struct result *r, struct http *h, uint32_t number, uint32_t k)
 {
 	char url[URL_MAX];
 	uint64_t t0 = now_ns();
@@ -329,7 +327,10 @@ static void print_times(const char *before, const uint32_t *t, uint32_t n)
 	static const struct {
 		const char *name;
 		uint32_t permille;
-	} p[] = {{"p50", 500}, {"p90", 900}, {"p99", 990}, {"p999", 999},
+	} p[] = {{"p50", 500},
+		 {"p90", 900},
+		 {"p99", 990},
+		 {"p999", 999},
 		 {"max", 1000}};
 
 	for (size_t i = 0; i < sizeof(p) / sizeof(p[0]); i++)
@@ -358,17 +359,19 @@ static int report(uint64_t start)
 		if (r->text[0])
 			text = r->text;
 	}
-	(void)printf("{\"action\": \"%s\", \"clients\": %u, \"ops\": %u, \"seconds\": %.3f, \"per_second\": %.1f",
-		     actions[opt.action], opt.clients, n,
-		     (double)(until - start) / 1e9,
-		     n / ((double)(until - start) / 1e9));
+	(void)printf(
+		"{\"action\": \"%s\", \"clients\": %u, \"ops\": %u, \"seconds\": %.3f, \"per_second\": %.1f",
+		actions[opt.action], opt.clients, n,
+		(double)(until - start) / 1e9,
+		n / ((double)(until - start) / 1e9));
 	print_times("", latency, n);
 	if (released)
 		print_times("release_", release_, released);
-	(void)printf(", \"slow\": %u, \"exhausted\": %u, \"exhausted_max_us\": %.1f, \"other\": %u, \"failed\": %u}\n",
-		     sum.slow, sum.exhausted,
-		     (double)sum.exhausted_max * UNIT_NS / 1000.0, sum.other,
-		     sum.failed);
+	(void)printf(
+		", \"slow\": %u, \"exhausted\": %u, \"exhausted_max_us\": %.1f, \"other\": %u, \"failed\": %u}\n",
+		sum.slow, sum.exhausted,
+		(double)sum.exhausted_max * UNIT_NS / 1000.0, sum.other,
+		sum.failed);
 	if (text)
 		(void)fprintf(stderr, "leaseload: an answer was: %s\n", text);
 	return !n;
@@ -444,8 +447,8 @@ int main(int argc, char **argv)
 	}
 	opt.socket = argv[optind];
 	share = (opt.ops + opt.clients - 1) / opt.clients;
-	results = shared((size_t)opt.clients * (1 + RELEASERS) *
-			 sizeof(*results));
+	results =
+		shared((size_t)opt.clients * (1 + RELEASERS) * sizeof(*results));
 	latency = shared((size_t)opt.clients * share * sizeof(*latency));
 	release_ = shared((size_t)opt.clients * share * sizeof(*release_));
 	start = now_ns() + 100000000; /* all are there by then */

@@ -4,7 +4,7 @@
 # What the groups of the bench share; sourced by tests/bench/run, see there.
 
 TOOLS=$B/tests/bench
-SETTLE_S=120 # the longest the kernel, and others, are waited for
+SETTLE_S=${BENCH_SETTLE:-120} # the longest the kernel is waited for
 FILL_S=600   # the longest a pool may take to fill
 
 progress() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
@@ -19,28 +19,31 @@ least() { printf '%s\n' "$@" | grep -v '^-$' | sort -g | head -n 1 | grep . || e
 
 # ---- figures ---------------------------------------------------------------------
 
-# verdict VALUE RATIO TARGET
+# judged VALUE RATIO TARGET: what the target is about
+judged() {
+	case ${3#[<>]=} in *[a-zA-Z]*) echo "$1" ;; *) echo "$2" ;; esac
+}
+
+# verdict JUDGED TARGET
 verdict() {
-	local what=$2 limit
-	[ "$3" != - ] || { echo ok; return; }
-	limit=${3#[<>]=}
-	# A unit behind the number: it limits the value.
-	case $limit in *[a-zA-Z]*) what=$1 limit=${limit%%[a-zA-Z]*} ;; esac
-	[ "$what" != - ] || { echo short; return; }
-	awk -v a="$what" -v b="$limit" -v up="${3:0:1}" 'BEGIN {
-		print((up == ">" ? a + 0 >= b + 0 : a + 0 <= b + 0) ? "ok" : "short") }'
+	[ "$2" != - ] || { echo ok; return; }
+	[ "$1" != - ] || { echo short; return; }
+	awk -v a="$1" -v t="$2" 'BEGIN {
+		b = substr(t, 3) + 0 # without the unit
+		print((t ~ /^>/ ? a + 0 >= b : a + 0 <= b) ? "ok" : "short") }'
 }
 
 # figure NAME VALUE UNIT REFERENCE RATIO TARGET
 figure() {
-	local shown=$6
+	local shown=$6 what
+	what=$(judged "$2" "$5" "$6")
+	[ "$2" != - ] && { [ "$6" = - ] || [ "$what" != - ]; } || FAILED=1
 	if [[ $6 =~ ^([<>]=)([0-9.]+)(.*)$ ]]; then
 		shown="${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
 		[ -z "${BASH_REMATCH[3]}" ] || shown="$shown ${BASH_REMATCH[3]}"
 	fi
-	[ "$2" != - ] || FAILED=1
 	printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$5" "$shown" \
-		"$(verdict "$2" "$5" "$6")" | tee -a "$RAW/$GROUP.figures" >&3
+		"$(verdict "$what" "$6")" | tee -a "$RAW/$GROUP.figures" >&3
 }
 
 # note NAME JSON
@@ -93,7 +96,7 @@ dismantling() { cat /proc/[0-9]*/comm 2>/dev/null | grep -q '^kworker.*+netns'; 
 # and ended at each turn. What others on the machine make cannot be waited for
 # for ever; where the number does not come to rest, it is said and gone on.
 settle() {
-	local end=$((SECONDS + SETTLE_S)) n last=-1 still=0
+	local end=$((SECONDS + SETTLE_S)) n=0 last=-1 still=0
 	while [ $SECONDS -lt $end ]; do
 		unshare --net true 2>/dev/null
 		sleep 0.5
@@ -124,10 +127,12 @@ now_ns() { NOW_NS=${EPOCHREALTIME/[.,]/}000; }
 
 # memory FILE: what the kernel has, when nothing of it is cache
 memory() {
-	sync
-	sleep 1
-	echo 3 >/proc/sys/vm/drop_caches
-	sleep 1
+	if [ "$SETTLE_S" -gt 0 ]; then
+		sync
+		sleep 1
+		echo 3 >/proc/sys/vm/drop_caches
+		sleep 1
+	fi
 	cat /proc/meminfo >"$1"
 	cat /proc/slabinfo >"$1.slab" 2>/dev/null
 	echo "NetNamespaces: $(namespaces)" >>"$1"

@@ -112,6 +112,7 @@ pool_one() { # SIDE SLOTS ROUND
 		settle
 		progress "$1, $2 slots, round $3"
 		in_world "$tag" "pool_$1" "$tag" "$2" || return 1
+		[ "$SETTLE_S" -gt 0 ] || return 0
 		n=$(kernel "$tag" | $EG get NetNamespaces)
 		[ "${n%.*}" -gt $(($2 * 102 / 100 + 100)) ] || [ "${n%.*}" -lt "$2" ] || return 0
 		progress "others made or ended namespaces meanwhile ($n instead of $2)"
