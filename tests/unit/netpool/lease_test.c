@@ -728,7 +728,7 @@ static void test_taps_made_ahead(void **state)
 	}
 	settle();
 	assert_int_equal(w.m->kind.number, 2);
-	assert_int_equal(lease_guest("o", &other), EG_OK_CREATED);
+	assert_int_equal(lease_guest("last", &other), EG_OK_CREATED);
 	assert_int_equal(w.reply.lease.slow, 0);
 }
 
