@@ -294,6 +294,26 @@ static void none(void **state)
 	assert_false(v.allowed || v.denied || v.ancestor);
 }
 
+/* The text a program carries is the one its digest is of. */
+static void carries_its_text(void **state)
+{
+	const struct rl_prog *none_p;
+	uint8_t digest[EG_DIGEST];
+	const char *text;
+	size_t len;
+
+	(void)state;
+	text = rl_prog_text(prog, &len);
+	assert_true(len && rl_canon_is(text, len));
+	assert_ptr_equal(text + len, (const char *)prog + prog->size);
+	eg_sha256_of(text, len, digest);
+	assert_memory_equal(digest, prog->digest, EG_DIGEST);
+	(void)rl_prog_none(&none_p);
+	(void)rl_prog_text(none_p, &len);
+	assert_int_equal(len, 0);
+	assert_false(rl_canon_is("[policy]", 8) || rl_canon_is("", 0));
+}
+
 static void sealed(void **state)
 {
 	const struct rl_prog *map = NULL;
@@ -387,7 +407,8 @@ static void lies_text(void **state)
 	memset(copy->entry[1].why, 'a', sizeof(copy->entry[1].why));
 	assert_int_equal(rl_prog_check(copy, prog->size, NULL), -EBADMSG);
 	LIE(description[0], '\n', "description");
-	LIE(pad[1], 1, "pad");
+	LIE(text_len, 1, "size");
+	LIE(text_len, UINT64_MAX, "text_len");
 	LIE(phase[1][0], 'X', "phase 1");
 	LIE(entry[1].why[0], 0x1b, "why of entry 1");
 	free(copy);
@@ -498,6 +519,7 @@ int main(void)
 		cmocka_unit_test(deny_wins),   cmocka_unit_test(phases),
 		cmocka_unit_test(until),       cmocka_unit_test(hosts),
 		cmocka_unit_test(ports_union), cmocka_unit_test(none),
+		cmocka_unit_test(carries_its_text),
 		cmocka_unit_test(sealed),      cmocka_unit_test(lies_head),
 		cmocka_unit_test(lies_text),   cmocka_unit_test(lies_entries),
 		cmocka_unit_test(lies_more),   cmocka_unit_test(any_octet),
