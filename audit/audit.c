@@ -43,12 +43,20 @@ void au_flush_soon(struct au *au)
 	eg_timer_set(au->flush_timer, au->trouble ? AU_RETRY_US : AU_FLUSH_US);
 }
 
+static int write_all(struct au *au)
+{
+	int r = au_files_flush(au->files);
+	int t = au_texts_retry(&au->texts, au->files);
+
+	return r ? r : t;
+}
+
 static void on_flush(void *arg)
 {
 	struct au *au = arg;
 
 	au->flush_armed = false;
-	au_trouble(au, au_files_flush(au->files));
+	au_trouble(au, write_all(au));
 	if (au->trouble)
 		au_flush_soon(au);
 }
@@ -222,6 +230,20 @@ static void on_lease(struct au *au, const struct eg_ma_lease *m)
 	r = au_phases_store(au->files, l);
 	if (r)
 		au_trouble(au, r);
+}
+
+static void on_policy(struct au *au, struct eg_msg *m)
+{
+	int r = au_texts_keep(&au->texts, au->files, m->body, &m->fd);
+
+	if (r == -EBADMSG || r == -ENOBUFS)
+		eg_error("a policy's text is not kept: %s",
+			 r == -EBADMSG ? "it is not the one of its digest"
+				       : "too many wait for the disk");
+	else if (r) {
+		au_trouble(au, r);
+		au_flush_soon(au);
+	}
 }
 
 static void on_name(struct au *au, const struct eg_da_name *m)
@@ -538,6 +560,7 @@ static const char *const evidence_names[] = {
 	[EG_FILE_PCAP] = "denials.pcap",
 	[EG_FILE_ACCESS] = "access.jsonl",
 	[EG_FILE_MANIFEST] = AU_MANIFEST,
+	[EG_FILE_POLICY] = AU_POLICIES, /* by digest, not by name */
 };
 _Static_assert(EG_ARRAY_SIZE(evidence_names) == EG_FILE_COUNT, "files");
 
@@ -549,6 +572,8 @@ static int evidence_open(struct au *au, const struct eg_pa_open *q)
 
 	if (q->file >= EG_FILE_COUNT)
 		return -EINVAL;
+	if (q->file == EG_FILE_POLICY)
+		return au_texts_open(au->files, q->digest);
 	if (memcmp(q->uid, nobody, EG_UID))
 		(void)au_lease_dir(q->uid, q->created_ns, dir);
 	else
@@ -585,6 +610,8 @@ static void on_msg(struct eg_role_ctx *ctx, enum eg_role from, struct eg_msg *m)
 	if (from == EG_ROLE_MAIN) {
 		if (m->type == EG_MA_LEASE || m->type == EG_MA_PHASE)
 			on_lease(au, m->body);
+		else if (m->type == EG_MA_POLICY)
+			on_policy(au, m);
 		else if (m->type == EG_MA_STATS)
 			on_stats(au, m);
 		else if (m->type == EG_MA_END)
@@ -680,6 +707,7 @@ static void free_all(struct au *au)
 		source_close_log(&au->source[i]);
 		source_close_packet(&au->source[i]);
 	}
+	au_texts_done(&au->texts);
 	au_files_free(au->files); /* closes the logs the leases own */
 	while ((j = au->jobs)) {
 		au->jobs = j->next;

@@ -11,6 +11,7 @@
 #include "audit/packet.h"
 #include "audit/record.h"
 #include "audit/seal.h"
+#include "audit/texts.h"
 #include "netpool/base/role.h"
 
 /*
@@ -63,6 +64,7 @@ struct au {
 	const struct eg_conf *conf;
 	struct au_files *files;
 	struct au_leases leases;
+	struct au_texts texts;
 	struct au_chain chain;
 	bool chain_bad;
 	struct au_source source[EG_GATEWAYS_MAX + 1];

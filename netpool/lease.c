@@ -329,6 +329,7 @@ void np_lease_announce(struct np_main *m, struct np_lease *l, bool dns, bool aud
 				   sizeof(d), l->prog->fd);
 	if (!audit)
 		return;
+	np_prog_tell(m, l->prog); /* first: what the lease then names */
 	memset(&a, 0, sizeof(a));
 	memcpy(&a.lease, &l->l,
 	       offsetof(struct eg_lease, req.label) +

@@ -115,6 +115,19 @@ static void prog_unmap(struct np_prog *p)
 	p->map = NULL;
 }
 
+/* Where its text lies; nothing here looks at what is in it. */
+static bool prog_text(const struct np_prog *np, struct eg_ma_policy *ret)
+{
+	const struct rl_prog *p = np->map;
+	size_t len;
+	const char *text = rl_prog_text(p, &len);
+
+	*ret = (struct eg_ma_policy){
+		.offset = (uint64_t)(text - (const char *)p), .len = len};
+	memcpy(ret->digest, p->digest, EG_DIGEST);
+	return len;
+}
+
 static int prog_none(int *ret_fd)
 {
 	const struct rl_prog *p;
@@ -349,6 +362,7 @@ const struct np_enforcer np_enforcer_kernel = {
 	.host_addrs = host_addrs,
 	.prog_map = prog_map,
 	.prog_unmap = prog_unmap,
+	.prog_text = prog_text,
 	.prog_none = prog_none,
 	.phase_names = phase_names,
 	.digest = digest,

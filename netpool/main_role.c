@@ -104,8 +104,10 @@ static void main_on_peer(struct eg_role_ctx *ctx, enum eg_role peer)
 		np_pool_start(m);
 	else if (peer == EG_ROLE_DNS)
 		leases_announce(m, true, false);
-	else if (peer == EG_ROLE_AUDIT)
+	else if (peer == EG_ROLE_AUDIT) {
+		np_prog_untold(m);
 		leases_announce(m, false, true);
+	}
 	if (!m->peer_seen[peer]) {
 		m->peer_seen[peer] = true;
 		return;

@@ -67,7 +67,8 @@ enum np_step {
 struct np_prog {
 	struct np_prog *next;
 	uint32_t refs;
-	int fd; /* sealed memory, to pass on to dns */
+	int fd; /* sealed memory, to pass on to dns and audit */
+	bool told; /* this audit has its text */
 	const void *map;
 	uint8_t digest[EG_DIGEST];
 };
@@ -159,6 +160,8 @@ struct np_enforcer {
 	int (*prog_map)(struct np_main *m, int fd, struct np_prog *p,
 			struct eg_err *err);
 	void (*prog_unmap)(struct np_prog *p);
+	/* which policy, and where its text lies; false: it has none */
+	bool (*prog_text)(const struct np_prog *p, struct eg_ma_policy *ret);
 	int (*prog_none)(int *ret_fd); /* the built-in policy, sealed */
 	void (*phase_names)(const struct np_prog *p, uint32_t phases,
 			    char buf[EG_PHASES * EG_PHASE]);
@@ -279,6 +282,11 @@ void np_stats_tick(struct np_main *m, int64_t now);
 int np_prog_get(struct np_main *m, int *fd, struct np_prog **ret,
 		struct eg_err *err);
 void np_prog_put(struct np_main *m, struct np_prog *p);
+
+/* np_prog_tell() - audit keeps the text of what is enforced, once. */
+void np_prog_tell(struct np_main *m, struct np_prog *p);
+/* np_prog_untold() - audit is another one. */
+void np_prog_untold(struct np_main *m);
 
 /* ---- record.c ------------------------------------------------------------------ */
 

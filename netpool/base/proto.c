@@ -89,6 +89,7 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_MD_PINNED] = EXACT(MD_PINNED, eg_md_pinned),
 	[EG_DM_STATS] = EXACT(DM_STATS, eg_dm_stats),
 	[EG_DM_READY] = EMPTY(DM_READY),
+	[EG_MA_POLICY] = WITH_FD(MA_POLICY, eg_ma_policy),
 	[EG_MA_LEASE] = EXACT(MA_LEASE, eg_ma_lease),
 	[EG_MA_PHASE] = EXACT(MA_PHASE, eg_ma_lease),
 	[EG_MA_STATS] = EXACT(MA_STATS, eg_ma_stats),

@@ -129,6 +129,7 @@ enum eg_msg_type {
 	EG_DM_STATS,
 	EG_DM_READY,
 	/* main <-> audit */
+	EG_MA_POLICY, /* + fd, the program of leases announced next */
 	EG_MA_LEASE,
 	EG_MA_PHASE,
 	EG_MA_STATS, /* drain, then tell what has been logged */
@@ -543,6 +544,12 @@ struct eg_dm_stats {
 
 /* ---- audit -------------------------------------------------------------- */
 
+/* The policy's canonical text is @len octets from @offset on. */
+struct eg_ma_policy {
+	uint8_t digest[EG_DIGEST]; /* SHA-256 of this text */
+	uint64_t offset, len;
+};
+
 struct eg_ma_lease {
 	struct eg_lease lease;
 	char phase_names[EG_PHASES * EG_PHASE];
@@ -625,6 +632,7 @@ enum eg_evidence {
 	EG_FILE_PCAP,
 	EG_FILE_ACCESS,
 	EG_FILE_MANIFEST,
+	EG_FILE_POLICY, /* of no lease: a policy's text, by digest */
 	EG_FILE_COUNT,
 };
 
@@ -633,6 +641,7 @@ struct eg_pa_open {
 	int64_t created_ns;
 	uint32_t file;	/* enum eg_evidence */
 	uint32_t flush; /* write what is buffered first */
+	uint8_t digest[EG_DIGEST]; /* EG_FILE_POLICY */
 };
 
 struct eg_ap_open {

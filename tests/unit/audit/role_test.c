@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -859,6 +860,90 @@ static void test_frames(void **state)
 	json_decref(l);
 }
 
+/* ---- what policies said ------------------------------------------------------ */
+
+static const char TEXT[] = "# \"canon\":1\n[policy]\n";
+
+/* As main does it: the text lies somewhere in a program. */
+static void policy(struct world *w, const uint8_t digest[EG_DIGEST],
+		   const char *text)
+{
+	struct eg_ma_policy m = {.offset = 7, .len = strlen(text)};
+	int fd = memfd_create("program", MFD_CLOEXEC);
+
+	memcpy(m.digest, digest, EG_DIGEST);
+	assert_int_equal(pwrite(fd, text, m.len, 7), m.len);
+	assert_int_equal(eg_chan_send(w->sib[EG_ROLE_MAIN], EG_MA_POLICY, 0, &m,
+				      sizeof(m), fd),
+			 0);
+	close(fd);
+	run(w, 5);
+}
+
+static int32_t ask_text(struct world *w, const uint8_t digest[EG_DIGEST],
+			char *buf, size_t cap)
+{
+	struct eg_pa_open q = {.file = EG_FILE_POLICY};
+	ssize_t n;
+
+	memcpy(q.digest, digest, EG_DIGEST);
+	eg_close_p(&w->open_fd);
+	tell(w, EG_ROLE_API, EG_PA_OPEN, 5, &q, sizeof(q));
+	run(w, 1000);
+	if (w->open.error)
+		return w->open.error;
+	n = read(w->open_fd, buf, cap - 1);
+	assert_true(n >= 0);
+	buf[n] = '\0';
+	return 0;
+}
+
+static void test_policy_text(void **state)
+{
+	struct world *w = *state;
+	uint8_t digest[EG_DIGEST];
+	char buf[128], path[128], hex[EG_SHA256_HEX];
+
+	eg_sha256_of(TEXT, strlen(TEXT), digest);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), -ENOENT);
+	policy(w, digest, "not that text");
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), -ENOENT);
+	policy(w, digest, TEXT);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+	stop(w);
+	start(w); /* kept */
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+	/* one that was cut is written again */
+	snprintf(path, sizeof(path), "%s/policies/%s.policy", w->path,
+		 eg_hex(hex, digest, EG_DIGEST));
+	assert_int_equal(truncate(path, 3), 0);
+	policy(w, digest, TEXT);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+}
+
+/* A disk that refuses gets it later. */
+static void test_policy_text_waits(void **state)
+{
+	struct world *w = *state;
+	uint8_t digest[EG_DIGEST];
+	char buf[128], path[96];
+
+	snprintf(path, sizeof(path), "%s/policies", w->path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/policies/.new", w->path);
+	assert_int_equal(mkdir(path, 0700), 0); /* in its way, for root too */
+	eg_sha256_of(TEXT, strlen(TEXT), digest);
+	policy(w, digest, TEXT);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), -ENOENT);
+	assert_int_equal(rmdir(path), 0);
+	run(w, 1000);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+}
+
 #define T(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 
 int main(void)
@@ -867,6 +952,7 @@ int main(void)
 		T(test_dns),	 T(test_rebuilt), T(test_open),
 		T(test_restart), T(test_chain),	  T(test_kernel),
 		T(test_late),	 T(test_law),	  T(test_frames),
+		T(test_policy_text), T(test_policy_text_waits),
 	};
 
 	return cmocka_run_group_tests_name("audit/role", tests, NULL, NULL);

@@ -105,6 +105,14 @@ static void f_unmap(struct np_prog *p)
 	(void)p;
 }
 
+static bool f_text(const struct np_prog *p, struct eg_ma_policy *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->digest, p->digest, EG_DIGEST);
+	ret->len = 1;
+	return true;
+}
+
 static int f_none(int *fd)
 {
 	*fd = memfd_create("none", MFD_CLOEXEC);
@@ -174,6 +182,7 @@ static void f_stats(struct np_main *m, struct np_lease *l,
 static const struct np_enforcer fake = {
 	.gateway_open = f_gateway, .gateway_close = f_close, .host = f_host,
 	.host_addrs = f_addrs, .prog_map = f_map, .prog_unmap = f_unmap,
+	.prog_text = f_text,
 	.prog_none = f_none, .phase_names = f_names, .digest = f_digest,
 	.lease = f_lease, .rephase = f_rephase, .unlease = f_unlease,
 	.scrub = f_scrub, .take_over = f_take_over, .pin = f_pin,
@@ -242,6 +251,8 @@ static void as_audit(struct eg_msg *m)
 	const struct eg_ma_end *e = m->body;
 	struct eg_am_sealed s = { 0 };
 
+	if (m->type == EG_MA_POLICY)
+		note("text ");
 	if (m->type == EG_MA_LEASE)
 		note("audit+ ");
 	if (m->type != EG_MA_END)
@@ -471,7 +482,7 @@ static void test_lease_and_release_in_order(void **state)
 	assert_int_equal(lease("a", 1), EG_OK_CREATED);
 	assert_int_equal(w.reply.lease.slow, 0);
 	assert_string_equal(w.reply.lease.netns, "/run/netns/eg-00000.1");
-	assert_string_equal(w.log, "lease0 dns+0 audit+ ");
+	assert_string_equal(w.log, "lease0 dns+0 text audit+ ");
 	w.log[0] = '\0';
 	assert_int_equal(release("a", 1000, 0), EG_OK);
 	assert_string_equal(w.log, "unlease0 down0 dns-0 seal0 scrub0 scrap0 ");
