@@ -599,6 +599,92 @@ static void on_open(struct au *au, const struct eg_msg *m)
 			   &a, sizeof(a), fd < 0 ? -1 : fd);
 }
 
+/* ---- a lease, live or ended ------------------------------------------------------------ */
+
+/* What is in @fd, which is taken; negative: why there is nothing. */
+static void answer_lease(struct au *au, uint64_t cookie, const uint8_t *uid,
+			 bool live, int fd)
+{
+	struct eg_ap_lease a = {.error = fd < 0 ? fd : 0, .live = live};
+	struct stat st;
+
+	if (uid)
+		memcpy(a.uid, uid, EG_UID);
+	if (fd >= 0 && !fstat(fd, &st))
+		a.size = (uint64_t)st.st_size;
+	(void)eg_chan_send(au->ctx->peer[EG_ROLE_API], EG_AP_LEASE, cookie, &a,
+			   sizeof(a), fd);
+	eg_close_p(&fd);
+}
+
+/* UUIDv7: its first 48 bits are the milliseconds of its creation. */
+static int manifest_open(struct au *au, const uint8_t uid[EG_UID])
+{
+	char dir[AU_DIR_TEXT];
+	int64_t ms = 0;
+
+	for (int i = 0; i < 6; i++)
+		ms = ms << 8 | uid[i];
+	(void)au_lease_dir(uid, ms * 1000000, dir);
+	return au_files_read(au->files, dir, AU_MANIFEST);
+}
+
+static void on_find(void *arg)
+{
+	struct au *au = arg;
+	uint8_t uid[EG_UID];
+	struct au_search *s = &au->search[0];
+	int r = au->searches ? au_find_step(&s->find, uid) : 0;
+
+	if (!au->searches)
+		return;
+	if (r <= 0) {
+		answer_lease(au, s->cookie, r ? NULL : uid, false,
+			     r ? r : manifest_open(au, uid));
+		au_find_end(&s->find);
+		memmove(s, s + 1, --au->searches * sizeof(*s));
+	}
+	if (au->searches)
+		eg_timer_set(au->find_timer, 0);
+}
+
+static void search_add(struct au *au, const char *id, uint64_t cookie)
+{
+	struct au_search *s = &au->search[au->searches];
+	int r = au->searches == AU_FINDS ? -EBUSY :
+					   au_find_begin(&s->find, au->files, id);
+
+	if (r) {
+		answer_lease(au, cookie, NULL, false, r);
+		return;
+	}
+	s->cookie = cookie;
+	if (!au->searches++)
+		eg_timer_set(au->find_timer, 0);
+}
+
+static void on_which(struct au *au, const struct eg_msg *m)
+{
+	const struct eg_pa_lease *q = m->body;
+	char id[EG_ID];
+	struct au_lease *l;
+
+	memcpy(id, q->id, EG_ID);
+	id[EG_ID - 1] = '\0';
+	/* main said it before its answer reached who asks now */
+	if (au->ctx->peer[EG_ROLE_MAIN])
+		eg_chan_drain(au->ctx->peer[EG_ROLE_MAIN]);
+	l = q->has_uid ? au_lease_uid(&au->leases, q->uid)
+		       : au_lease_id(&au->leases, id);
+	if (l)
+		answer_lease(au, m->cookie, l->uid, true, au_doc_open(l));
+	else if (q->has_uid)
+		answer_lease(au, m->cookie, q->uid, false,
+			     manifest_open(au, q->uid));
+	else
+		search_add(au, id, m->cookie);
+}
+
 /* ---- the role ------------------------------------------------------------------------- */
 
 static void on_msg(struct eg_role_ctx *ctx, enum eg_role from, struct eg_msg *m)
@@ -623,6 +709,8 @@ static void on_msg(struct eg_role_ctx *ctx, enum eg_role from, struct eg_msg *m)
 			on_name(au, m->body);
 	} else if (from == EG_ROLE_API && m->type == EG_PA_OPEN) {
 		on_open(au, m);
+	} else if (from == EG_ROLE_API && m->type == EG_PA_LEASE) {
+		on_which(au, m);
 	}
 }
 
@@ -671,8 +759,9 @@ static int make_timers(struct au *au)
 	au->flush_timer = eg_timer_new(loop, on_flush, au);
 	au->request_timer = eg_timer_new(loop, on_request, au);
 	au->seal_timer = eg_timer_new(loop, on_seal, au);
+	au->find_timer = eg_timer_new(loop, on_find, au);
 	if (!au->read_timer || !au->flush_timer || !au->request_timer ||
-	    !au->seal_timer)
+	    !au->seal_timer || !au->find_timer)
 		return -ENOMEM;
 	eg_timer_set(au->read_timer, QUIET_TICK_US);
 	return 0;
@@ -719,6 +808,9 @@ static void free_all(struct au *au)
 	eg_timer_free(au->flush_timer);
 	eg_timer_free(au->request_timer);
 	eg_timer_free(au->seal_timer);
+	eg_timer_free(au->find_timer);
+	while (au->searches)
+		au_find_end(&au->search[--au->searches].find);
 	free(au->request);
 	free(au);
 }

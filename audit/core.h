@@ -6,6 +6,7 @@
 #ifndef AU_CORE_H
 #define AU_CORE_H
 
+#include "audit/find.h"
 #include "audit/lease.h"
 #include "audit/nflog.h"
 #include "audit/packet.h"
@@ -53,6 +54,14 @@ struct au_request {
 	int64_t due_ns;
 };
 
+#define AU_FINDS 64 /* searches waiting; more are asked to come again */
+
+/* A search for an ended lease by its id. */
+struct au_search {
+	struct au_find find;
+	uint64_t cookie;
+};
+
 struct au_job {
 	struct au_job *next;
 	struct au_seal *seal;
@@ -70,11 +79,14 @@ struct au {
 	struct au_source source[EG_GATEWAYS_MAX + 1];
 	bool reading; /* leases are known: packets may be read */
 	int64_t started_ns, last_lease_ns;
-	struct eg_timer *read_timer, *flush_timer, *request_timer, *seal_timer;
+	struct eg_timer *read_timer, *flush_timer, *request_timer, *seal_timer,
+		*find_timer;
 	bool flush_armed;
 	struct au_request *request; /* ring */
 	uint32_t requests, request_head, request_cap;
 	struct au_job *jobs, **jobs_tail;
+	struct au_search search[AU_FINDS]; /* the first is under way */
+	unsigned int searches;
 	struct au_log host; /* what has no lease, by date */
 	int trouble;	    /* errno the disk refuses with, said once */
 	uint8_t frame[AU_PACKET_MAX];

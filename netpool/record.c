@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define RECORD_MAGIC 0x65676c72U
-#define RECORD_VERSION 1U
+#define RECORD_VERSION 2U
 #define RECORD_MAX (EG_MSG_MAX * 2)
 #define PROG_MAX (16U << 20) /* the largest program is a few MiB */
 

@@ -102,6 +102,8 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_DA_NAME] = EXACT(DA_NAME, eg_da_name),
 	[EG_PA_OPEN] = EXACT(PA_OPEN, eg_pa_open),
 	[EG_AP_OPEN] = WITH_FD(AP_OPEN, eg_ap_open),
+	[EG_PA_LEASE] = EXACT(PA_LEASE, eg_pa_lease),
+	[EG_AP_LEASE] = WITH_FD(AP_LEASE, eg_ap_lease),
 };
 
 _Static_assert(sizeof(struct eg_mp_lease) <= EG_MSG_MAX, "fits a message");

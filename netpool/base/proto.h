@@ -143,6 +143,8 @@ enum eg_msg_type {
 	/* api <-> audit */
 	EG_PA_OPEN, /* an evidence file of a lease, by uid */
 	EG_AP_OPEN, /* + fd, read-only */
+	EG_PA_LEASE, /* what is known of a lease, live or ended */
+	EG_AP_LEASE, /* + fd, one JSON object */
 	EG_MSG_COUNT,
 };
 
@@ -265,6 +267,8 @@ struct eg_lease_req {
 	char phase[EG_PHASES * EG_PHASE]; /* as asked, "init,plan" */
 	uint8_t policy_digest[EG_DIGEST];
 	uint8_t request_digest[EG_DIGEST];
+	char parent_id[EG_ID]; /* of the lease it was forked from, or empty */
+	uint8_t parent_uid[EG_UID];
 	uint32_t phases; /* bit per phase of the program */
 	uint32_t ttl_s;	 /* 0: default */
 	uint8_t on_expiry, report, deny, nlabels;
@@ -642,6 +646,25 @@ struct eg_pa_open {
 	uint32_t file;	/* enum eg_evidence */
 	uint32_t flush; /* write what is buffered first */
 	uint8_t digest[EG_DIGEST]; /* EG_FILE_POLICY */
+};
+
+/*
+ * By uid when has_uid; else by id: a live one, or the last that was sealed.
+ * The answer's object has lease, uid, generation, run, tenant, labels,
+ * parent, request and names, as manifests do; a sealed lease's is its
+ * manifest.
+ */
+struct eg_pa_lease {
+	char id[EG_ID];
+	uint8_t uid[EG_UID];
+	uint8_t has_uid, pad[7];
+};
+
+struct eg_ap_lease {
+	int32_t error;
+	uint8_t live, pad[3];
+	uint8_t uid[EG_UID];
+	uint64_t size;
 };
 
 struct eg_ap_open {

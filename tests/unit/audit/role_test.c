@@ -49,6 +49,7 @@ struct world {
 	unsigned int nstats, nsealed, nfirst, nopen;
 	uint64_t cookie;
 	struct eg_ap_open open;
+	struct eg_ap_lease which;
 	int open_fd;
 };
 
@@ -73,6 +74,11 @@ static void sib_on_msg(void *arg, struct eg_chan *c, struct eg_msg *m)
 		w->open_fd = m->fd;
 		m->fd = -1;
 		w->nopen++;
+	} else if (m->type == EG_AP_LEASE) {
+		memcpy(&w->which, m->body, sizeof(w->which));
+		eg_close_p(&w->open_fd);
+		w->open_fd = m->fd;
+		m->fd = -1;
 	}
 	eg_loop_stop(w->ctx.loop);
 }
@@ -944,6 +950,65 @@ static void test_policy_text_waits(void **state)
 	assert_string_equal(buf, TEXT);
 }
 
+/* ---- which lease --------------------------------------------------------------- */
+
+/* Its object; NULL with the error in w->which. */
+static json_t *which(struct world *w, const char *id, const uint8_t *uid)
+{
+	struct eg_pa_lease q = {.has_uid = uid != NULL};
+
+	if (uid)
+		memcpy(q.uid, uid, EG_UID);
+	else
+		snprintf(q.id, sizeof(q.id), "%s", id);
+	tell(w, EG_ROLE_API, EG_PA_LEASE, 5, &q, sizeof(q));
+	run(w, 2000);
+	return w->which.error ? NULL : json_loadfd(w->open_fd, 0, NULL);
+}
+
+/* Live, ended, and after a restart, by id and by uid, the same is said. */
+static void test_which(void **state)
+{
+	struct world *w = *state;
+	struct eg_ma_end e = {.slot = 3, .generation = 7};
+	struct au_lease *l;
+	uint8_t uid[EG_UID];
+	json_t *live, *j;
+
+	assert_null(which(w, "run-7-plan", NULL));
+	assert_int_equal(w->which.error, -ENOENT);
+	lease(w, 3, 7, "plan");
+	/* its directory must follow from its uid, as it really does */
+	l = au_lease_find(&((struct au *)w->ctx.priv)->leases, 3, 7);
+	for (int i = 0; i < 6; i++)
+		l->uid[i] = (uint8_t)(CREATED / 1000000 >> (40 - 8 * i));
+	memcpy(uid, l->uid, EG_UID);
+	(void)au_lease_dir(uid, CREATED, l->log.dir);
+	live = which(w, "run-7-plan", NULL);
+	assert_non_null(live);
+	assert_true(w->which.live);
+	assert_memory_equal(w->which.uid, uid, EG_UID);
+	assert_int_equal(num(live, "generation"), 7);
+	end(w, &e);
+	for (int round = 0; round < 4; round++) {
+		if (round == 2) {
+			stop(w);
+			start(w);
+		}
+		j = which(w, "run-7-plan", round % 2 ? uid : NULL);
+		assert_non_null(j);
+		assert_false(w->which.live);
+		assert_memory_equal(w->which.uid, uid, EG_UID);
+		assert_true(json_equal(json_object_get(j, "request"),
+				       json_object_get(live, "request")));
+		json_decref(j);
+	}
+	json_decref(live);
+	uid[15]++;
+	assert_null(which(w, NULL, uid));
+	assert_int_equal(w->which.error, -ENOENT);
+}
+
 #define T(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 
 int main(void)
@@ -952,7 +1017,7 @@ int main(void)
 		T(test_dns),	 T(test_rebuilt), T(test_open),
 		T(test_restart), T(test_chain),	  T(test_kernel),
 		T(test_late),	 T(test_law),	  T(test_frames),
-		T(test_policy_text), T(test_policy_text_waits),
+		T(test_policy_text), T(test_policy_text_waits), T(test_which),
 	};
 
 	return cmocka_run_group_tests_name("audit/role", tests, NULL, NULL);
