@@ -347,7 +347,8 @@ static bool joins(struct parser *s, struct rl_entry *one)
 		same = !memcmp(one, e, sizeof(*e));
 		one->phases = phases;
 		one->line = line;
-		if (!same)
+		/* All sixteen together are not the same as all there are. */
+		if (!same || (e->phases | phases) == RL_PHASES_ALL)
 			continue;
 		e->phases |= phases;
 		s->twin = at + 1;
@@ -487,6 +488,36 @@ static void warn_shadowed(const struct parser *s)
 	}
 }
 
+/*
+ * Phases in the order of their names: two programs of one digest, whoever
+ * wrote the text in whatever order, then mean the same by the same bits, and
+ * one may stand for the other.
+ */
+static void number_phases(struct rl_prog *p)
+{
+	char was[EG_PHASES][EG_PHASE];
+	uint32_t to[EG_PHASES];
+
+	memcpy(was, p->phase, sizeof(was));
+	for (uint32_t i = 0; i < p->nphases; i++) {
+		to[i] = 0;
+		for (uint32_t k = 0; k < p->nphases; k++)
+			to[i] += strcmp(was[k], was[i]) < 0;
+		memcpy(p->phase[to[i]], was[i], EG_PHASE);
+	}
+	for (uint32_t i = 0; i < p->nentries; i++) {
+		struct rl_entry *e = &p->entry[i];
+		uint32_t phases = 0;
+
+		if (e->phases == RL_PHASES_ALL)
+			continue;
+		for (uint32_t k = 0; k < p->nphases; k++)
+			if (e->phases & 1U << k)
+				phases |= 1U << to[k];
+		e->phases = phases;
+	}
+}
+
 /* The canonical text goes behind the entries; its digest is the policy's. */
 static int carry_text(struct parser *s, struct eg_err *err)
 {
@@ -532,6 +563,7 @@ static int finish(struct parser *s, struct eg_err *err)
 	if (!allows)
 		rl_warn(s->w, 0, "the policy allows nothing");
 	warn_shadowed(s);
+	number_phases(p);
 	p->magic = RL_PROG_MAGIC;
 	p->version = RL_PROG_VERSION;
 	p->size = sizeof(*p) + p->nentries * sizeof(p->entry[0]);

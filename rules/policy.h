@@ -77,7 +77,7 @@ struct rl_prog {
 	char name[EG_POLICY_NAME];
 	char description[256];
 	uint8_t digest[EG_DIGEST]; /* SHA-256 of the canonical text */
-	char phase[EG_PHASES][EG_PHASE];
+	char phase[EG_PHASES][EG_PHASE]; /* in the order of their names */
 	uint64_t text_len; /* of the canonical text behind the entries */
 	struct rl_entry entry[];
 };

@@ -586,6 +586,9 @@ static void same_meaning_same_digest(void **state)
 		    "[allow a]\nallow = y.example\n"
 		    "allow = x.example tcp/443,tcp/80\n");
 	assert_memory_equal(p->digest, q->digest, EG_DIGEST);
+	/* so one may stand for the other: the same bits mean the same */
+	assert_memory_equal(p->phase, q->phase, sizeof(p->phase));
+	assert_string_equal(p->phase[0], "a");
 	free(q);
 	q = accepts("[allow a]\nallow = x.example tcp/443,tcp/81\n"
 		    "[allow]\nallow = y.example\n[allow b]\n");
