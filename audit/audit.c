@@ -629,60 +629,79 @@ static int manifest_open(struct au *au, const uint8_t uid[EG_UID])
 	return au_files_read(au->files, dir, AU_MANIFEST);
 }
 
+/* A live one answers at once. */
+static bool answer_live(struct au *au, const struct eg_pa_lease *q,
+			uint64_t cookie)
+{
+	const struct au_lease *l = q->has_uid
+					   ? au_lease_uid(&au->leases, q->uid)
+					   : au_lease_id(&au->leases, q->id);
+
+	if (l)
+		answer_lease(au, cookie, l->uid, true, au_doc_open(l));
+	return l;
+}
+
+/* One step; false: there is more to do. */
+static bool search_step(struct au *au, struct au_search *s)
+{
+	uint8_t uid[EG_UID];
+	int r;
+
+	if (!s->begun && answer_live(au, &s->q, s->cookie))
+		return true;
+	if (s->q.has_uid) {
+		answer_lease(au, s->cookie, s->q.uid, false,
+			     manifest_open(au, s->q.uid));
+		return true;
+	}
+	r = s->begun ? 0 : au_find_begin(&s->find, au->files, s->q.id);
+	s->begun = !r;
+	if (!r)
+		r = au_find_step(&s->find, uid);
+	if (r > 0)
+		return false;
+	answer_lease(au, s->cookie, r ? NULL : uid, false,
+		     r ? r : manifest_open(au, uid));
+	if (s->begun)
+		au_find_end(&s->find);
+	return true;
+}
+
+/* Until main has said which leases there are, a dead one may be alive. */
 static void on_find(void *arg)
 {
 	struct au *au = arg;
-	uint8_t uid[EG_UID];
-	struct au_search *s = &au->search[0];
-	int r = au->searches ? au_find_step(&s->find, uid) : 0;
 
-	if (!au->searches)
+	if (au->searches && !au->reading) {
+		eg_timer_set(au->find_timer, QUIET_TICK_US);
 		return;
-	if (r <= 0) {
-		answer_lease(au, s->cookie, r ? NULL : uid, false,
-			     r ? r : manifest_open(au, uid));
-		au_find_end(&s->find);
-		memmove(s, s + 1, --au->searches * sizeof(*s));
 	}
+	if (au->searches && search_step(au, &au->search[0]))
+		memmove(au->search, au->search + 1,
+			--au->searches * sizeof(au->search[0]));
 	if (au->searches)
-		eg_timer_set(au->find_timer, 0);
-}
-
-static void search_add(struct au *au, const char *id, uint64_t cookie)
-{
-	struct au_search *s = &au->search[au->searches];
-	int r = au->searches == AU_FINDS ? -EBUSY :
-					   au_find_begin(&s->find, au->files, id);
-
-	if (r) {
-		answer_lease(au, cookie, NULL, false, r);
-		return;
-	}
-	s->cookie = cookie;
-	if (!au->searches++)
 		eg_timer_set(au->find_timer, 0);
 }
 
 static void on_which(struct au *au, const struct eg_msg *m)
 {
-	const struct eg_pa_lease *q = m->body;
-	char id[EG_ID];
-	struct au_lease *l;
+	struct au_search s = {.cookie = m->cookie};
 
-	memcpy(id, q->id, EG_ID);
-	id[EG_ID - 1] = '\0';
+	memcpy(&s.q, m->body, sizeof(s.q));
+	s.q.id[EG_ID - 1] = '\0';
 	/* main said it before its answer reached who asks now */
 	if (au->ctx->peer[EG_ROLE_MAIN])
 		eg_chan_drain(au->ctx->peer[EG_ROLE_MAIN]);
-	l = q->has_uid ? au_lease_uid(&au->leases, q->uid)
-		       : au_lease_id(&au->leases, id);
-	if (l)
-		answer_lease(au, m->cookie, l->uid, true, au_doc_open(l));
-	else if (q->has_uid)
-		answer_lease(au, m->cookie, q->uid, false,
-			     manifest_open(au, q->uid));
-	else
-		search_add(au, id, m->cookie);
+	if (answer_live(au, &s.q, s.cookie))
+		return;
+	if (au->searches == AU_FINDS) {
+		answer_lease(au, s.cookie, NULL, false, -EBUSY);
+		return;
+	}
+	au->search[au->searches] = s;
+	if (!au->searches++)
+		eg_timer_set(au->find_timer, 0);
 }
 
 /* ---- the role ------------------------------------------------------------------------- */
@@ -810,7 +829,8 @@ static void free_all(struct au *au)
 	eg_timer_free(au->seal_timer);
 	eg_timer_free(au->find_timer);
 	while (au->searches)
-		au_find_end(&au->search[--au->searches].find);
+		if (au->search[--au->searches].begun)
+			au_find_end(&au->search[au->searches].find);
 	free(au->request);
 	free(au);
 }

@@ -56,9 +56,11 @@ struct au_request {
 
 #define AU_FINDS 64 /* searches waiting; more are asked to come again */
 
-/* A search for an ended lease by its id. */
+/* A question for a lease that is not live, or not known to be yet. */
 struct au_search {
-	struct au_find find;
+	struct eg_pa_lease q;
+	struct au_find find; /* by id, once it has begun */
+	bool begun;
 	uint64_t cookie;
 };
 

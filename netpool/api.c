@@ -430,6 +430,9 @@ static void on_completed(void *cls, struct MHD_Connection *conn,
 	free(c->text);
 	free(c->lease);
 	free(c->phase);
+	free(c->policy_text);
+	json_decref(c->doc);
+	json_decref(c->fork);
 	free(c);
 	*con_cls = NULL;
 }

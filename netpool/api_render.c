@@ -5,6 +5,7 @@
 #include "netpool/api_http.h"
 #include "netpool/base/digest.h"
 #include "netpool/base/plan.h"
+#include "netpool/base/spec.h"
 #include "netpool/base/util.h"
 
 #include <jansson.h>
@@ -149,6 +150,16 @@ static void addresses(json_t *j, const struct eg_conf *c, uint32_t slot)
 							   c, slot))));
 }
 
+static json_t *parent_json(const struct eg_lease_req *q)
+{
+	char uid[37];
+
+	if (!eg_parent_has(q))
+		return json_null();
+	api_uid_format(q->parent_uid, uid);
+	return json_pack("{s:s, s:s}", "id", q->parent_id, "uid", uid);
+}
+
 static void who(json_t *j, const struct eg_lease *l)
 {
 	json_t *labels = json_object();
@@ -159,7 +170,7 @@ static void who(json_t *j, const struct eg_lease *l)
 	(void)json_object_set_new(j, "run", opt_string(l->req.run));
 	(void)json_object_set_new(j, "tenant", opt_string(l->req.tenant));
 	(void)json_object_set_new(j, "labels", labels);
-	(void)json_object_set_new(j, "parent", json_null());
+	(void)json_object_set_new(j, "parent", parent_json(&l->req));
 	(void)json_object_set_new(j, "warnings", json_array());
 }
 

@@ -4,6 +4,7 @@
  */
 #include "netpool/api_http.h"
 #include "netpool/base/log.h"
+#include "netpool/base/spec.h"
 #include "netpool/base/util.h"
 #include "rules/canon.h"
 
@@ -47,8 +48,7 @@ json_t *api_lease(struct api *a, const struct eg_lease *l)
 
 /* ---- which lease ------------------------------------------------------------------ */
 
-/* From the path and the fences; false when an error has been answered. */
-static bool which(struct call *c, struct eg_pm_which *w, bool change)
+bool api_which(struct call *c, struct eg_pm_which *w, bool change)
 {
 	const char *id = c->seg[2], *gen = api_arg(c, "generation"),
 		   *uid = api_arg(c, "uid");
@@ -100,7 +100,7 @@ static bool which(struct call *c, struct eg_pm_which *w, bool change)
 	return true;
 }
 
-static bool lease_answer(struct api *a, struct call *c, struct eg_msg *m)
+bool api_lease_answer(struct api *a, struct call *c, struct eg_msg *m)
 {
 	const struct eg_mp_lease *r = m->body;
 	char text[256];
@@ -142,8 +142,12 @@ static const struct rl_prog *lease_policy(struct api *a, struct call *c,
 	const struct rl_prog *p;
 	struct eg_err err = { 0 };
 
-	p = text ? api_policy_text(a, text, strlen(text), "policy_text", &err) :
-		   api_policy_find(a, ref, &err);
+	if (text && !api_policy_builtin(ref, text))
+		p = api_policy_text(a, text, strlen(text), "policy_text", &err);
+	else
+		p = api_policy_find(a, ref, &err);
+	if (p && text && *ref && !api_policy_is(p, ref, &err))
+		p = NULL;
 	if (p && rl_policy_permitted(p, a->ctx->conf, q->tenant, &err)) {
 		(void)eg_err_wrap(&err, "policy %s", p->name);
 		p = NULL;
@@ -161,7 +165,18 @@ static const struct rl_prog *lease_policy(struct api *a, struct call *c,
 	return p;
 }
 
-static void lease_make(struct api *a, struct call *c, const char *id)
+/* With the text it waited for; then it is as if it had always been here. */
+static void lease_again(struct api *a, struct call *c)
+{
+	struct eg_err err = { 0 };
+
+	if (api_policy_fetched(a, c, &err))
+		api_lease_make(a, c, c->lease_id);
+	else
+		bad_policy(c, EG_E_BAD_POLICY, &err);
+}
+
+void api_lease_make(struct api *a, struct call *c, const char *id)
 {
 	static struct eg_pm_lease m; /* large */
 	EG_CLEANUP_FREE char *text = NULL;
@@ -181,10 +196,15 @@ static void lease_make(struct api *a, struct call *c, const char *id)
 		api_error(c, EG_E_BAD_REQUEST, NULL, "%s", err.text);
 		return;
 	}
+	c->lease_id = id;
+	if (!text && api_policy_fetch(a, c, ref, lease_again))
+		return;
 	p = lease_policy(a, c, &m.req, ref, text);
 	if (!p)
 		return;
 	m.req.owner = c->peer_uid;
+	if (c->has_digest)
+		memcpy(m.req.request_digest, c->digest, EG_DIGEST);
 	fd = rl_prog_seal(p);
 	if (fd < 0) {
 		api_error(c, EG_E_INTERNAL, NULL, "sealed memory: %s",
@@ -192,17 +212,17 @@ static void lease_make(struct api *a, struct call *c, const char *id)
 		return;
 	}
 	api_ask(c, EG_ROLE_MAIN, EG_PM_LEASE, &m, sizeof(m), fd, API_WAIT_NS,
-		lease_answer);
+		api_lease_answer);
 }
 
 static void r_lease_put(struct api *a, struct call *c)
 {
-	lease_make(a, c, c->seg[2]);
+	api_lease_make(a, c, c->seg[2]);
 }
 
 static void r_lease_post(struct api *a, struct call *c)
 {
-	lease_make(a, c, NULL);
+	api_lease_make(a, c, NULL);
 }
 
 /* ---- one lease --------------------------------------------------------------------------- */
@@ -229,10 +249,10 @@ static bool show_lease(struct api *a, struct call *c, struct eg_msg *m)
 	struct eg_pm_which w = { .has_uid = 1 };
 
 	if (m->type != EG_MP_LEASE || r->status != EG_OK)
-		return lease_answer(a, c, m);
+		return api_lease_answer(a, c, m);
 	c->lease = malloc(sizeof(*c->lease));
 	if (!c->lease)
-		return lease_answer(a, c, m);
+		return api_lease_answer(a, c, m);
 	memcpy(c->lease, r, sizeof(*r));
 	memcpy(w.uid, r->lease.uid, EG_UID);
 	api_ask(c, EG_ROLE_MAIN, EG_PM_STATS, &w, sizeof(w), -1, API_WAIT_NS,
@@ -245,7 +265,7 @@ static void r_lease_get(struct api *a, struct call *c)
 	struct eg_pm_which w;
 
 	(void)a;
-	if (which(c, &w, false))
+	if (api_which(c, &w, false))
 		api_ask(c, EG_ROLE_MAIN, EG_PM_GET, &w, sizeof(w), -1,
 			API_WAIT_NS, show_lease);
 }
@@ -255,13 +275,12 @@ static void r_lease_delete(struct api *a, struct call *c)
 	struct eg_pm_which w;
 
 	(void)a;
-	if (which(c, &w, true))
+	if (api_which(c, &w, true))
 		api_ask(c, EG_ROLE_MAIN, EG_PM_RELEASE, &w, sizeof(w), -1,
-			API_RELEASE_NS, lease_answer);
+			API_RELEASE_NS, api_lease_answer);
 }
 
-/* A body that is one object with one known member. */
-static json_t *body_member(struct call *c, const char *name, json_t **ret)
+json_t *api_body_member(struct call *c, const char *name, json_t **ret)
 {
 	json_error_t je;
 	json_t *j = json_loadb(c->body ? c->body : "", c->len,
@@ -294,9 +313,9 @@ static void r_renew(struct api *a, struct call *c)
 	json_int_t ttl;
 
 	(void)a;
-	if (!which(c, &w, true))
+	if (!api_which(c, &w, true))
 		return;
-	j = body_member(c, "ttl_s", &v);
+	j = api_body_member(c, "ttl_s", &v);
 	if (!j)
 		return;
 	ttl = json_integer_value(v);
@@ -306,33 +325,45 @@ static void r_renew(struct api *a, struct call *c)
 	} else {
 		w.ttl_s = (uint32_t)ttl;
 		api_ask(c, EG_ROLE_MAIN, EG_PM_RENEW, &w, sizeof(w), -1,
-			API_WAIT_NS, lease_answer);
+			API_WAIT_NS, api_lease_answer);
 	}
 	json_decref(j);
+}
+
+static bool phase_lease(struct api *a, struct call *c, struct eg_msg *m);
+
+static void phase_again(struct api *a, struct call *c)
+{
+	struct eg_err err = { 0 };
+	struct eg_pm_which w;
+
+	if (!api_policy_fetched(a, c, &err))
+		bad_policy(c, EG_E_BAD_POLICY, &err);
+	else if (api_which(c, &w, true))
+		api_ask(c, EG_ROLE_MAIN, EG_PM_GET, &w, sizeof(w), -1,
+			API_WAIT_NS, phase_lease);
 }
 
 /* The lease's own policy knows its phases. */
 static bool phase_lease(struct api *a, struct call *c, struct eg_msg *m)
 {
 	const struct eg_mp_lease *r = m->body;
-	const struct policy *p;
 	const struct rl_prog *prog;
+	char ref[EG_POLICY_REF];
 	struct eg_err err = { 0 };
 	struct eg_pm_which w;
 
 	if (m->type != EG_MP_LEASE || r->status != EG_OK)
-		return lease_answer(a, c, m);
-	p = api_policy_by_digest(a, r->lease.req.policy_digest);
-	(void)rl_prog_none(&prog);
-	if (p)
-		prog = p->prog;
-	else if (memcmp(prog->digest, r->lease.req.policy_digest,
-			EG_DIGEST) != 0) {
-		api_error(c, EG_E_BAD_POLICY, NULL,
-			  "the text of the lease's policy is not known any more; put it under its name again");
+		return api_lease_answer(a, c, m);
+	(void)eg_policy_ref(&r->lease.req, ref);
+	if (api_policy_fetch(a, c, ref, phase_again))
+		return c->done;
+	prog = api_policy_find(a, ref, &err);
+	if (!prog) {
+		bad_policy(c, EG_E_BAD_POLICY, &err);
 		return true;
 	}
-	if (!which(c, &w, true))
+	if (!api_which(c, &w, true))
 		return true;
 	(void)snprintf(w.phase, sizeof(w.phase), "%s", c->phase ? c->phase : "");
 	if (rl_prog_phases(prog, w.phase, &w.phases, &err)) {
@@ -340,7 +371,7 @@ static bool phase_lease(struct api *a, struct call *c, struct eg_msg *m)
 		return true;
 	}
 	api_ask(c, EG_ROLE_MAIN, EG_PM_PHASE, &w, sizeof(w), -1, API_WAIT_NS,
-		lease_answer);
+		api_lease_answer);
 	return false;
 }
 
@@ -350,9 +381,9 @@ static void r_phase(struct api *a, struct call *c)
 	const char *s;
 	json_t *v, *j;
 
-	if (!which(c, &w, true))
+	if (!api_which(c, &w, true))
 		return;
-	j = body_member(c, "phase", &v);
+	j = api_body_member(c, "phase", &v);
 	if (!j)
 		return;
 	s = json_string_value(v);
@@ -720,13 +751,43 @@ static void r_policy_list(struct api *a, struct call *c)
 	list_answer(c, "policies", json_null());
 }
 
+/* By digest it is the text the digest is of, whatever else is known. */
+static void policy_by_digest(struct api *a, struct call *c)
+{
+	EG_CLEANUP_FREE char *text = NULL;
+	const struct policy *kept;
+	const struct rl_prog *p;
+	struct eg_err err = { 0 };
+
+	if (c->policy_text)
+		(void)api_policy_fetched(a, c, &err);
+	p = api_policy_find(a, c->seg[2], &err);
+	if (p) {
+		kept = api_policy_by_digest(a, p->digest);
+		text = api_policy_canon(p);
+		api_json(c, 200, policy_json(p, text, !kept || kept->current));
+	} else if (c->policy_text) { /* this host would refuse it now */
+		api_json(c, 200, json_pack("{s:s, s:s, s:b, s:s}", "digest",
+					   c->seg[2], "text", c->policy_text,
+					   "current", 0, "refused", err.text));
+	} else {
+		api_error(c, EG_E_NOT_FOUND, NULL, "%s", err.text);
+	}
+}
+
 static void r_policy_get(struct api *a, struct call *c)
 {
 	struct eg_err err = { 0 };
-	const struct rl_prog *p = api_policy_find(a, c->seg[2], &err);
-	const struct policy *kept = p ? api_policy_by_digest(a, p->digest) :
-					NULL;
+	const struct policy *kept;
+	const struct rl_prog *p;
 
+	if (!strncmp(c->seg[2], "sha256:", 7)) {
+		if (!api_policy_fetch(a, c, c->seg[2], policy_by_digest))
+			policy_by_digest(a, c);
+		return;
+	}
+	p = api_policy_find(a, c->seg[2], &err);
+	kept = p ? api_policy_by_digest(a, p->digest) : NULL;
 	if (!p)
 		api_error(c, EG_E_NOT_FOUND, NULL, "%s", err.text);
 	else
@@ -742,7 +803,7 @@ static void r_policy_check(struct api *a, struct call *c)
 	struct rl_warnings w = { 0 };
 	struct eg_err err = { 0 };
 	struct rl_prog *p;
-	json_t *v, *j = body_member(c, "policy_text", &v), *out;
+	json_t *v, *j = api_body_member(c, "policy_text", &v), *out;
 	const char *text = json_string_value(v);
 	size_t n;
 
@@ -768,6 +829,19 @@ static void r_policy_check(struct api *a, struct call *c)
 
 /* ---- evidence ------------------------------------------------------------------------------------ */
 
+/* An ended lease whose tombstone is gone, too. */
+static void evidence_found(struct api *a, struct call *c)
+{
+	struct eg_lease l = { 0 };
+	const char *uid = json_string_value(json_object_get(c->doc, "uid"));
+
+	if (uid && api_uid_parse(uid, l.uid))
+		(void)api_evidence_open(a, c, &l);
+	else
+		api_error(c, EG_E_INTERNAL, NULL,
+			  "the evidence of this lease cannot be read");
+}
+
 static bool evidence_lease(struct api *a, struct call *c, struct eg_msg *m)
 {
 	static const uint8_t zero[EG_UID];
@@ -775,10 +849,14 @@ static bool evidence_lease(struct api *a, struct call *c, struct eg_msg *m)
 
 	if (m->type != EG_MP_LEASE)
 		return false;
+	if (r->status == EG_E_NOT_FOUND) {
+		api_find(c, evidence_found);
+		return c->done;
+	}
 	/* An ended lease of the last while: its tombstone knows the uid. */
 	if (r->status != EG_OK &&
 	    (r->status != EG_E_GONE || !memcmp(r->lease.uid, zero, EG_UID)))
-		return lease_answer(a, c, m);
+		return api_lease_answer(a, c, m);
 	return api_evidence_open(a, c, &r->lease);
 }
 
@@ -787,7 +865,7 @@ static void evidence(struct call *c, enum eg_evidence file)
 	struct eg_pm_which w;
 	struct eg_lease l = { 0 };
 
-	if (!which(c, &w, false))
+	if (!api_which(c, &w, false))
 		return;
 	c->evidence = file;
 	if (w.has_uid) {
@@ -828,6 +906,8 @@ static const struct route routes[] = {
 	{ API_DELETE, "v1/leases/*", r_lease_delete, true },
 	{ API_POST, "v1/leases/*/renew", r_renew, true },
 	{ API_POST, "v1/leases/*/phase", r_phase, true },
+	{ API_POST, "v1/leases/*/fork", api_r_fork, true },
+	{ API_GET, "v1/leases/*/spec", api_r_spec, false },
 	{ API_GET, "v1/leases/*/denials", r_denials, false },
 	{ API_GET, "v1/leases/*/denials.pcap", r_pcap, false },
 	{ API_GET, "v1/leases/*/manifest", r_manifest, false },

@@ -14,6 +14,8 @@
  */
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
+#include "netpool/base/spec.h"
+#include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
 #include "netpool/state.h"
 
@@ -223,8 +225,9 @@ static const char *req_check(const struct eg_lease_req *q)
 {
 	if (!text_ok(q->id, EG_ID, "._-", true) ||
 	    !text_ok(q->run, EG_ID, "._:@/+=-", true) ||
-	    !text_ok(q->tenant, EG_ID, "._:@/+=-", true))
-		return "id, run or tenant is not of the accepted form";
+	    !text_ok(q->tenant, EG_ID, "._:@/+=-", true) ||
+	    !text_ok(q->parent_id, EG_ID, "._-", true))
+		return "id, run, tenant or parent is not of the accepted form";
 	if (q->nlabels > EG_LABELS)
 		return "more than 32 labels";
 	if (q->guest.mode >= EG_GUEST_COUNT)
@@ -350,6 +353,19 @@ static void lease_time(struct np_main *m, const struct np_lease *l)
 	m->count.lease_us_bucket[b]++;
 }
 
+static void lease_event(struct np_main *m, const struct np_lease *l)
+{
+	char uid[EG_UUID_TEXT];
+
+	if (eg_parent_has(&l->l.req))
+		np_event(m, EG_EV_LEASED, EG_CAUSE_API, l,
+			 "slot %u, forked from uid:%s", l->l.slot,
+			 eg_uuid_format(l->l.req.parent_uid, uid));
+	else
+		np_event(m, EG_EV_LEASED, EG_CAUSE_API, l, "slot %u",
+			 l->l.slot);
+}
+
 /* Last step: kernel, record, siblings, caller. */
 static void lease_finish(struct np_main *m, struct np_lease *l)
 {
@@ -377,7 +393,7 @@ static void lease_finish(struct np_main *m, struct np_lease *l)
 			np_lease_reply(m, l->waiter[i].cookie, EG_OK_CREATED,
 				       &l->l, "%s", "");
 	memset(l->waiter, 0, sizeof(l->waiter));
-	np_event(m, EG_EV_LEASED, EG_CAUSE_API, l, "slot %u", l->l.slot);
+	lease_event(m, l);
 	np_pool_run(m);
 }
 
