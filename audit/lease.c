@@ -183,16 +183,22 @@ static char *make_labels(const struct eg_lease_req *q, char *buf, size_t cap)
 	return members(&w);
 }
 
-static char *make_request(const struct eg_lease_req *q)
+static char *make_request(const struct eg_lease *l)
 {
-	char buf[4096];
+	char buf[6144], stamp[EG_STAMP_TEXT];
 	struct eg_jsonw w;
 
 	eg_jsonw_init(&w, buf, sizeof(buf));
 	eg_jsonw_object(&w, NULL);
-	eg_parent_write(&w, q);
+	eg_parent_write(&w, &l->req);
+	if (l->revoked_ns) {
+		eg_jsonw_object(&w, "revoked");
+		eg_jsonw_str(&w, "time", eg_stamp_ns(l->revoked_ns, stamp));
+		eg_jsonw_str(&w, "reason", l->revoked_why);
+		eg_jsonw_end(&w);
+	}
 	eg_jsonw_object(&w, "request");
-	eg_spec_write(&w, q);
+	eg_spec_write(&w, &l->req);
 	eg_jsonw_end(&w);
 	return members(&w);
 }
@@ -265,7 +271,7 @@ static int describe(struct au_lease *n, const struct eg_conf *conf,
 	new.who = make_who(l);
 	new.labels = make_labels(&l->req, buf, sizeof(buf));
 	new.all_labels = make_labels(&l->req, big, LABELS_MAX);
-	new.request = make_request(&l->req);
+	new.request = make_request(l);
 	if (!new.who || !new.labels || !new.all_labels || !new.request) {
 		texts_free(&new);
 		return -ENOMEM;
@@ -304,10 +310,9 @@ static int update(struct au_lease *l, const struct eg_ma_lease *m, int64_t wall_
 	memcpy(phase, m->phase_names, sizeof(phase));
 	phase[sizeof(phase) - 1] = '\0';
 	if (s && !strcmp(s->phase, phase) &&
-	    !memcmp(s->digest, m->lease.req.policy_digest, EG_DIGEST))
+	    !memcmp(s->digest, m->in_force, EG_DIGEST))
 		return 0;
-	return au_lease_span(l, s ? wall_ns : l->created_ns,
-			     m->lease.req.policy_digest, phase);
+	return au_lease_span(l, s ? wall_ns : l->created_ns, m->in_force, phase);
 }
 
 static void terminate(struct eg_lease *l)
@@ -316,7 +321,7 @@ static void terminate(struct eg_lease *l)
 	l->req.tenant[EG_ID - 1] = l->req.parent_id[EG_ID - 1] = '\0';
 	l->req.policy_name[EG_POLICY_NAME - 1] = '\0';
 	l->req.phase[sizeof(l->req.phase) - 1] = '\0';
-	l->req.guest.tap[EG_IFNAME - 1] = '\0';
+	l->req.guest.tap[EG_IFNAME - 1] = l->revoked_why[EG_WHY - 1] = '\0';
 	for (unsigned int i = 0; i < EG_LABELS; i++) {
 		l->req.label[i].key[EG_LABEL_KEY - 1] = '\0';
 		l->req.label[i].value[EG_LABEL_VALUE - 1] = '\0';

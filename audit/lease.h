@@ -62,7 +62,7 @@ struct au_lease {
 	char *who;		     /* members "lease" to "tenant" */
 	char *labels;		     /* member "labels", perhaps cut */
 	char *all_labels;	     /* member "labels", never cut */
-	char *request;		     /* members "parent" and "request" */
+	char *request;		     /* members "parent" to "request" */
 	char *phase;		     /* members "phase" and "policy" */
 	struct au_span *span;
 	uint32_t spans, spans_lost;

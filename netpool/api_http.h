@@ -144,6 +144,8 @@ struct json_t *api_body_member(struct call *c, const char *name,
 
 void api_r_spec(struct api *a, struct call *c);
 void api_r_fork(struct api *a, struct call *c);
+void api_r_revoke(struct api *a, struct call *c);
+void api_r_annotate(struct api *a, struct call *c);
 
 /* api_find() - look for a lease, live or ended; goes on with c->doc */
 void api_find(struct call *c, api_go go);
@@ -165,6 +167,10 @@ int api_request_parse(const char *body, size_t len, const char *id,
 		      struct eg_lease_req *ret, char policy[256],
 		      char **ret_text, struct eg_err *err);
 bool api_id_ok(const char *id);
+
+/* api_labels_parse() - an object of strings; at most EG_LABELS */
+int api_labels_parse(const struct json_t *v, struct eg_label label[EG_LABELS],
+		     uint32_t *ret_n, struct eg_err *err);
 
 /* ---- objects (pure) -------------------------------------------------------------------- */
 

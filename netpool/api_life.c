@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressd: a lease as the model of another: spec and fork.
+ * egressd: a lease as the model of another (spec, fork), its end by order
+ * (revoke), and what is said about it (annotate).
  *
  * A spec is a lease request, complete and valid on any host: the policy by
  * its text and digest, everything else as the lease has it, defaults written
@@ -288,4 +289,67 @@ void api_r_fork(struct api *a, struct call *c)
 	(void)a;
 	if (fork_body(c))
 		api_find(c, fork_found);
+}
+
+/* ---- revoke, annotate ---------------------------------------------------------------- */
+
+static bool line_of_text(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			return false;
+	return true;
+}
+
+/* {"reason":".."}, or no body at all. */
+static bool revoke_why(struct call *c, char why[EG_WHY])
+{
+	json_t *v = NULL, *j = c->len ? api_body_member(c, "reason", &v) :
+					json_object();
+	const char *s = json_string_value(v);
+	bool ok = j && (!v || (s && strlen(s) < EG_WHY &&
+			       strlen(s) == json_string_length(v) &&
+			       line_of_text(s)));
+
+	if (j && !ok)
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "reason: a line of text of at most %d octets is accepted",
+			  EG_WHY - 1);
+	if (ok && s)
+		memcpy(why, s, strlen(s) + 1);
+	json_decref(j);
+	return ok;
+}
+
+void api_r_revoke(struct api *a, struct call *c)
+{
+	struct eg_pm_which w;
+
+	(void)a;
+	if (api_which(c, &w, true) && revoke_why(c, w.why))
+		api_ask(c, EG_ROLE_MAIN, EG_PM_REVOKE, &w, sizeof(w), -1,
+			API_WAIT_NS, api_lease_answer);
+}
+
+void api_r_annotate(struct api *a, struct call *c)
+{
+	static struct eg_pm_annotate q; /* large; filled anew */
+	struct eg_err err = { 0 };
+	json_t *v, *j;
+
+	(void)a;
+	memset(&q, 0, sizeof(q));
+	if (!api_which(c, &q.which, true))
+		return;
+	j = api_body_member(c, "labels", &v);
+	if (!j)
+		return;
+	if (!v || api_labels_parse(v, q.label, &q.nlabels, &err))
+		api_error(c, EG_E_BAD_REQUEST, NULL, "%s",
+			  v ? err.text :
+			      "labels: an object of strings is accepted");
+	else
+		api_ask(c, EG_ROLE_MAIN, EG_PM_ANNOTATE, &q, sizeof(q), -1,
+			API_WAIT_NS, api_lease_answer);
+	json_decref(j);
 }

@@ -160,6 +160,16 @@ static json_t *parent_json(const struct eg_lease_req *q)
 	return json_pack("{s:s, s:s}", "id", q->parent_id, "uid", uid);
 }
 
+static json_t *revoked_json(const struct eg_lease *l)
+{
+	char at[32];
+
+	if (!l->revoked_ns)
+		return json_null();
+	api_time_format(l->revoked_ns, at);
+	return json_pack("{s:s, s:s}", "time", at, "reason", l->revoked_why);
+}
+
 static void who(json_t *j, const struct eg_lease *l)
 {
 	json_t *labels = json_object();
@@ -171,6 +181,7 @@ static void who(json_t *j, const struct eg_lease *l)
 	(void)json_object_set_new(j, "tenant", opt_string(l->req.tenant));
 	(void)json_object_set_new(j, "labels", labels);
 	(void)json_object_set_new(j, "parent", parent_json(&l->req));
+	(void)json_object_set_new(j, "revoked", revoked_json(l));
 	(void)json_object_set_new(j, "warnings", json_array());
 }
 

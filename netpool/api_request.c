@@ -236,6 +236,17 @@ static int m_names(struct req *r, const json_t *v, struct eg_err *err)
 
 static int m_labels(struct req *r, const json_t *v, struct eg_err *err)
 {
+	uint32_t n;
+	int e = api_labels_parse(v, r->q->label, &n, err);
+
+	if (!e)
+		r->q->nlabels = (uint8_t)n;
+	return e;
+}
+
+int api_labels_parse(const json_t *v, struct eg_label label[EG_LABELS],
+		     uint32_t *ret_n, struct eg_err *err)
+{
 	const char *key;
 	json_t *value;
 	unsigned int n = 0;
@@ -243,7 +254,7 @@ static int m_labels(struct req *r, const json_t *v, struct eg_err *err)
 	if (!json_is_object(v))
 		return type_error(err, "labels", "an object of strings");
 	json_object_foreach((json_t *)(uintptr_t)v, key, value) {
-		struct eg_label *l = &r->q->label[n];
+		struct eg_label *l = &label[n];
 
 		if (n >= EG_LABELS)
 			return eg_err_set(err, -EINVAL,
@@ -258,7 +269,7 @@ static int m_labels(struct req *r, const json_t *v, struct eg_err *err)
 			return eg_err_wrap(err, "labels");
 		n++;
 	}
-	r->q->nlabels = (uint8_t)n;
+	*ret_n = n;
 	return 0;
 }
 

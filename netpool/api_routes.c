@@ -906,6 +906,8 @@ static const struct route routes[] = {
 	{ API_DELETE, "v1/leases/*", r_lease_delete, true },
 	{ API_POST, "v1/leases/*/renew", r_renew, true },
 	{ API_POST, "v1/leases/*/phase", r_phase, true },
+	{ API_POST, "v1/leases/*/revoke", api_r_revoke, true },
+	{ API_POST, "v1/leases/*/annotate", api_r_annotate, true },
 	{ API_POST, "v1/leases/*/fork", api_r_fork, true },
 	{ API_GET, "v1/leases/*/spec", api_r_spec, false },
 	{ API_GET, "v1/leases/*/denials", r_denials, false },

@@ -33,6 +33,7 @@ static struct rl_lease lease_of(const struct np_main *m, const struct np_lease *
 				 .phases = l->phases,
 				 .drop = drop,
 				 .report = l->l.req.report,
+				 .revoked = l->l.state == EG_LEASE_REVOKED,
 				 .tenant = l->l.req.tenant,
 				 .flows = l->l.req.flows,
 				 .new_flows_s = l->l.req.new_flows_s,

@@ -167,6 +167,10 @@ static void from_api(struct np_main *m, struct eg_msg *msg)
 		np_lease_renew(m, msg->cookie, msg->body);
 	else if (msg->type == EG_PM_PHASE)
 		np_lease_phase(m, msg->cookie, msg->body);
+	else if (msg->type == EG_PM_REVOKE)
+		np_lease_revoke(m, msg->cookie, msg->body);
+	else if (msg->type == EG_PM_ANNOTATE)
+		np_lease_annotate(m, msg->cookie, msg->body);
 	else if (msg->type == EG_PM_STATS)
 		np_stats_request(m, msg->cookie, msg->body);
 	else if (msg->type == EG_PM_EVENTS)

@@ -244,6 +244,12 @@ void np_lease_reply(struct np_main *m, uint64_t cookie, enum eg_status st,
 	__attribute__((format(printf, 5, 6)));
 void np_lease_renew(struct np_main *m, uint64_t cookie,
 		    const struct eg_pm_which *w);
+void np_lease_revoke(struct np_main *m, uint64_t cookie,
+		     const struct eg_pm_which *w);
+void np_lease_annotate(struct np_main *m, uint64_t cookie,
+		       const struct eg_pm_annotate *q);
+int np_lease_close(struct np_main *m, struct np_lease *l,
+		   enum eg_lease_state state, struct eg_err *err);
 void np_lease_phase(struct np_main *m, uint64_t cookie,
 		    const struct eg_pm_which *w);
 void np_lease_get(struct np_main *m, uint64_t cookie,
@@ -293,6 +299,8 @@ void np_prog_untold(struct np_main *m);
 int np_record_write(struct np_main *m, const struct np_lease *l,
 		    struct eg_err *err);
 void np_record_remove(struct np_main *m, const struct np_lease *l);
+/* np_record_unprog() - the lease that lets go of @p is the last to have it */
+void np_record_unprog(struct np_main *m, const struct np_prog *p);
 int np_record_prog(struct np_main *m, const struct np_prog *p,
 		   struct eg_err *err);
 int np_record_tomb(struct np_main *m, const struct np_tomb *t);

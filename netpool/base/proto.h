@@ -111,6 +111,8 @@ enum eg_msg_type {
 	EG_PM_RELEASE,
 	EG_PM_RENEW,
 	EG_PM_PHASE,
+	EG_PM_REVOKE,
+	EG_PM_ANNOTATE,
 	EG_PM_STATS,
 	EG_PM_POOL,
 	EG_PM_EVENTS,
@@ -278,6 +280,8 @@ struct eg_lease_req {
 	struct eg_label label[EG_LABELS];
 };
 
+#define EG_WHY 128 /* why somebody did something; 127 and NUL */
+
 struct eg_lease {
 	uint8_t uid[EG_UID];
 	uint64_t generation;
@@ -290,6 +294,8 @@ struct eg_lease {
 	uint8_t enforced_digest[EG_DIGEST];
 	int64_t created_ns, expires_ns; /* wall clock, for people */
 	int64_t created_boot_ns, expires_boot_ns;
+	int64_t revoked_ns; /* wall clock; 0: it is not */
+	char revoked_why[EG_WHY];
 	char netns[EG_ID];
 	struct eg_lease_req req; /* last: main keeps no unused labels */
 };
@@ -387,6 +393,14 @@ struct eg_pm_which {
 	uint32_t phases; /* PHASE; api resolves the names */
 	uint32_t pad2;
 	char phase[EG_PHASES * EG_PHASE]; /* PHASE */
+	char why[EG_WHY];		  /* REVOKE; may be empty */
+};
+
+/* Labels to add to a lease, or to replace by their keys. */
+struct eg_pm_annotate {
+	struct eg_pm_which which;
+	uint32_t nlabels, pad;
+	struct eg_label label[EG_LABELS];
 };
 
 struct eg_pm_lease {
@@ -504,7 +518,10 @@ struct eg_md_lease {
 	uint32_t phases;
 	uint64_t generation;
 	uint8_t digest[EG_DIGEST];
-	uint8_t report, pad[7];
+	uint8_t report;
+	/* enum eg_reason: every name is denied for it, whatever the policy */
+	uint8_t closed;
+	uint8_t pad[6];
 };
 
 struct eg_md_unlease {
@@ -556,6 +573,7 @@ struct eg_ma_policy {
 
 struct eg_ma_lease {
 	struct eg_lease lease;
+	uint8_t in_force[EG_DIGEST]; /* the policy that is; `none` when closed */
 	char phase_names[EG_PHASES * EG_PHASE];
 };
 

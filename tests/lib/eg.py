@@ -77,6 +77,13 @@ def cmd_same(*changes):
     print(json.dumps(obj, sort_keys=True))
 
 
+def cmd_room():
+    """room: of the pool on stdin a slot is armed, or none is left to be"""
+    p = json.load(sys.stdin)
+    if not p["armed"] and (p["idle"] or p["building"]):
+        fail("%d idle, %d building" % (p["idle"], p["building"]))
+
+
 def cmd_keys(*want):
     """keys NAME...: the object on stdin has all of them"""
     obj = json.load(sys.stdin)

@@ -170,8 +170,6 @@ world_conf pool.prefix=10.210.0.0/24 uplink.link_prefix=10.211.0.0/24
 "$EGRESSD" -c $W/egressd.conf --purge >/dev/null 2>&1
 rm -f $POLICIES/*.policy
 must "another host" daemon_start
-armed() { [ "$(api GET /v1/pool | $EG first armed)" -gt 0 ]; }
-wait_for 5 armed
 out=$(api POST /v1/leases "$one")
 check "the spec is valid there" eq "$(code <<<"$out")" 201
 check "  with the same policy" eq "$($EG first policy.digest <<<"$out")" \

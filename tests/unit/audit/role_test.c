@@ -213,6 +213,7 @@ static void lease(struct world *w, uint32_t slot, uint64_t generation,
 	snprintf(m.lease.req.label[1].key, EG_LABEL_KEY, "layer");
 	snprintf(m.lease.req.label[1].value, EG_LABEL_VALUE, "dns");
 	memset(m.lease.req.policy_digest, 0x5a, EG_DIGEST);
+	memset(m.in_force, 0x5a, EG_DIGEST);
 	snprintf(m.phase_names, sizeof(m.phase_names), "%s", phase);
 	tell(w, EG_ROLE_MAIN, EG_MA_LEASE, 0, &m, sizeof(m));
 	run(w, 5);
