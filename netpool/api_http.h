@@ -61,6 +61,7 @@ struct call {
 	int file; /* answer with this file's octets; -1: none */
 	uint64_t file_size;
 	bool retry_after;
+	char allow[48]; /* of 405: the Allow header */
 	/* while waiting */
 	api_then then;
 	struct eg_mp_lease *lease; /* of a call that needs two answers */
@@ -122,6 +123,12 @@ const char *api_code(enum eg_status st);
 void api_ask(struct call *c, enum eg_role to, uint16_t type, const void *body,
 	     size_t len, int fd, int64_t wait_ns, api_then then);
 const char *api_arg(struct call *c, const char *name);
+/*
+ * api_unknown_arg() - the first query argument that is not @listed in @args,
+ * or that is there a second time; NULL: there is none
+ */
+const char *api_unknown_arg(struct call *c, const char *args,
+			    bool (*listed)(const char *args, const char *name));
 
 /* ---- routes ---------------------------------------------------------------------- */
 
@@ -131,6 +138,9 @@ void api_metrics(struct call *c, const struct eg_mp_pool *p);
 
 /* api_which() - from the path and the fences; false: an error is answered */
 bool api_which(struct call *c, struct eg_pm_which *w, bool change);
+
+/* api_page_args() - limit= and a numeric after=; false when refused */
+bool api_page_args(struct call *c, uint64_t *after);
 
 /* api_lease_answer() - main's answer is the call's */
 bool api_lease_answer(struct api *a, struct call *c, struct eg_msg *m);
@@ -176,6 +186,8 @@ int api_labels_parse(const struct json_t *v, struct eg_label label[EG_LABELS],
 
 struct json_t *api_lease_json(const struct eg_conf *conf,
 			      const struct eg_lease *l);
+/* api_state_is() - may a lease in a list be in that state? */
+bool api_state_is(const char *name);
 void api_stats_json(struct json_t *lease, const struct eg_mp_stats *s);
 struct json_t *api_pool_json(const struct eg_mp_pool *p);
 struct json_t *api_event_json(const struct eg_conf *conf,

@@ -22,6 +22,14 @@ static const char *const state_names[] = {
 };
 _Static_assert(EG_ARRAY_SIZE(state_names) == EG_LEASE_STATE_COUNT, "states");
 
+bool api_state_is(const char *name)
+{
+	for (unsigned int i = EG_LEASE_LEASED; i <= EG_LEASE_LOST; i++)
+		if (!strcmp(name, state_names[i]))
+			return true;
+	return false;
+}
+
 static const char *const mode_names[] = {
 	[EG_GUEST_VETH] = "veth",
 	[EG_GUEST_TAP] = "tap",

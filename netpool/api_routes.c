@@ -19,6 +19,7 @@ typedef void (*route_fn)(struct api *a, struct call *c);
 struct route {
 	enum api_method method;
 	const char *path; /* segments; an asterisk is any one */
+	const char *args; /* names the query may have, a blank between them */
 	route_fn handle;
 	bool trail; /* who did what: recorded */
 };
@@ -508,7 +509,7 @@ static void list_more(struct call *c)
 }
 
 /* limit= and a numeric after=; false when refused. */
-static bool page_args(struct call *c, uint64_t *after)
+bool api_page_args(struct call *c, uint64_t *after)
 {
 	const char *limit = api_arg(c, "limit"), *from = api_arg(c, "after");
 	char *end = NULL;
@@ -541,11 +542,23 @@ static bool page_args(struct call *c, uint64_t *after)
 
 static void r_lease_list(struct api *a, struct call *c)
 {
+	const char *label = api_arg(c, "label"), *state = api_arg(c, "state");
 	uint64_t after;
 
 	(void)a;
-	if (!page_args(c, &after))
+	if (!api_page_args(c, &after))
 		return;
+	if (label && !strchr(label, '=')) {
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "label '%.60s': KEY=VALUE is accepted", label);
+		return;
+	}
+	if (state && !api_state_is(state)) {
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no state '%.40s'; leased, expired, revoked, releasing and lost are accepted",
+			  state);
+		return;
+	}
 	c->next_slot = after > UINT32_MAX ? UINT32_MAX : (uint32_t)after;
 	c->list = json_array();
 	list_more(c);
@@ -626,7 +639,7 @@ static void r_events(struct api *a, struct call *c)
 	const char *type = api_arg(c, "type");
 
 	(void)a;
-	if (!page_args(c, NULL) || !cursor_arg(c, &q.after))
+	if (!api_page_args(c, NULL) || !cursor_arg(c, &q.after))
 		return;
 	q.limit = eg_min_u32(c->limit, 256);
 	for (size_t i = 0; type && i < EG_ARRAY_SIZE(names); i++)
@@ -898,31 +911,39 @@ static void r_manifest(struct api *a, struct call *c)
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
+#define FENCES "generation uid"
+#define PAGE "limit after"
+
 static const struct route routes[] = {
-	{ API_PUT, "v1/leases/*", r_lease_put, true },
-	{ API_POST, "v1/leases", r_lease_post, true },
-	{ API_GET, "v1/leases", r_lease_list, false },
-	{ API_GET, "v1/leases/*", r_lease_get, false },
-	{ API_DELETE, "v1/leases/*", r_lease_delete, true },
-	{ API_POST, "v1/leases/*/renew", r_renew, true },
-	{ API_POST, "v1/leases/*/phase", r_phase, true },
-	{ API_POST, "v1/leases/*/revoke", api_r_revoke, true },
-	{ API_POST, "v1/leases/*/annotate", api_r_annotate, true },
-	{ API_POST, "v1/leases/*/fork", api_r_fork, true },
-	{ API_GET, "v1/leases/*/spec", api_r_spec, false },
-	{ API_GET, "v1/leases/*/denials", r_denials, false },
-	{ API_GET, "v1/leases/*/denials.pcap", r_pcap, false },
-	{ API_GET, "v1/leases/*/manifest", r_manifest, false },
-	{ API_GET, "v1/policies", r_policy_list, false },
-	{ API_POST, "v1/policies/check", r_policy_check, false },
-	{ API_GET, "v1/policies/*", r_policy_get, false },
-	{ API_GET, "v1/events", r_events, false },
-	{ API_GET, "v1/pool", r_pool, false },
-	{ API_GET, "v1/version", r_version, false },
-	{ API_GET, "healthz", r_health, false },
-	{ API_GET, "readyz", r_ready, false },
-	{ API_GET, "metrics", r_metrics, false },
+	{ API_PUT, "v1/leases/*", "", r_lease_put, true },
+	{ API_POST, "v1/leases", "", r_lease_post, true },
+	{ API_GET, "v1/leases", "run tenant label state " PAGE, r_lease_list,
+	  false },
+	{ API_GET, "v1/leases/*", FENCES, r_lease_get, false },
+	{ API_DELETE, "v1/leases/*", FENCES, r_lease_delete, true },
+	{ API_POST, "v1/leases/*/renew", FENCES, r_renew, true },
+	{ API_POST, "v1/leases/*/phase", FENCES, r_phase, true },
+	{ API_POST, "v1/leases/*/revoke", FENCES, api_r_revoke, true },
+	{ API_POST, "v1/leases/*/annotate", FENCES, api_r_annotate, true },
+	{ API_POST, "v1/leases/*/fork", FENCES, api_r_fork, true },
+	{ API_GET, "v1/leases/*/spec", FENCES, api_r_spec, false },
+	{ API_GET, "v1/leases/*/denials",
+	  FENCES " reason layer phase name " PAGE, r_denials, false },
+	{ API_GET, "v1/leases/*/denials.pcap", FENCES, r_pcap, false },
+	{ API_GET, "v1/leases/*/manifest", FENCES, r_manifest, false },
+	{ API_GET, "v1/policies", "", r_policy_list, false },
+	{ API_POST, "v1/policies/check", "", r_policy_check, false },
+	{ API_GET, "v1/policies/*", "", r_policy_get, false },
+	{ API_GET, "v1/events", "type " PAGE, r_events, false },
+	{ API_GET, "v1/pool", "", r_pool, false },
+	{ API_GET, "v1/version", "", r_version, false },
+	{ API_GET, "healthz", "", r_health, false },
+	{ API_GET, "readyz", "", r_ready, false },
+	{ API_GET, "metrics", "", r_metrics, false },
 };
+
+static const char *const methods[] = { "GET", "PUT", "POST", "DELETE" };
+_Static_assert(EG_ARRAY_SIZE(methods) == API_METHODS, "methods");
 
 static bool path_matches(const char *path, const struct call *c)
 {
@@ -947,10 +968,55 @@ static void trail(const struct call *c, const char *path)
 		(void)eg_escape(id, sizeof(id), c->seg[2], strlen(c->seg[2]));
 	eg_info("api uid=%u pid=%u call=%s %s lease=%s", c->peer_uid,
 		c->peer_pid,
-		c->method == API_PUT	? "PUT" :
-		c->method == API_DELETE ? "DELETE" :
-					  "POST",
-		path, id);
+		methods[c->method], path, id);
+}
+
+/* What the path does take, as the Allow header says it. */
+static void not_that_method(struct call *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(routes); i++)
+		if (path_matches(routes[i].path, c) && n < sizeof(c->allow))
+			n += (size_t)snprintf(
+				c->allow + n, sizeof(c->allow) - n, "%s%s%s",
+				n ? ", " : "", methods[routes[i].method],
+				routes[i].method == API_GET ? ", HEAD" : "");
+	api_http_error(c, 405, "method-not-allowed",
+		       "this path does not take that method; %s are accepted",
+		       c->allow);
+}
+
+static bool listed(const char *args, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *p = strstr(args, name); p && len;
+	     p = strstr(p + 1, name))
+		if ((p == args || p[-1] == ' ') && (!p[len] || p[len] == ' '))
+			return true;
+	return false;
+}
+
+/* An argument nobody looks at is a mistake of the caller, not a detail. */
+static bool args_ok(struct call *c, const struct route *r)
+{
+	const char *bad = api_unknown_arg(c, r->args, listed);
+
+	if (!bad)
+		return true;
+	if (listed(r->args, bad))
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "query argument '%.40s' is given twice", bad);
+	else if (*r->args)
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no query argument '%.40s'; accepted are: %s",
+			  bad, r->args);
+	else
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no query argument '%.40s'; this path takes none",
+			  bad);
+	return false;
 }
 
 void api_dispatch(struct api *a, struct call *c)
@@ -973,12 +1039,11 @@ void api_dispatch(struct api *a, struct call *c)
 	if (!path)
 		api_http_error(c, 404, "not-found", "there is no such path");
 	else if (!found)
-		api_http_error(c, 405, "bad-request",
-			       "this path does not take that method");
+		not_that_method(c);
 	else if (c->read_only && c->method != API_GET)
 		api_error(c, EG_E_FORBIDDEN, NULL,
 			  "this socket serves GET only");
-	else {
+	else if (args_ok(c, found)) {
 		if (found->trail)
 			trail(c, found->path);
 		found->handle(a, c);
