@@ -663,8 +663,16 @@ static const uint8_t kernel_reason[] = {
 static const char *const count_set[] = {"denied", "suppressed", "sent"};
 #define COUNTS EG_ARRAY_SIZE(count_set)
 
-/* Everything packets of a lease can have made, by exact key. */
-#define MADE (KERNEL_REASONS * COUNTS + 4)
+/*
+ * What a link is denied for that no lease has, as it is between the end of
+ * its lease and the moment it goes down. Nobody's, and gone with the link.
+ */
+static const uint8_t bare_reason[] = {EG_REASON_UNLEASED, EG_REASON_SPOOFED,
+				      EG_REASON_FRAGMENT, EG_REASON_INVALID};
+#define BARE_REASONS EG_ARRAY_SIZE(bare_reason)
+
+/* Everything packets of a lease and its link can have made, by exact key. */
+#define MADE ((KERNEL_REASONS + BARE_REASONS) * COUNTS + 5)
 
 static void ask_counters(struct rl_ask *ask, uint32_t link, uint32_t mark)
 {
@@ -678,12 +686,20 @@ static void ask_counters(struct rl_ask *ask, uint32_t link, uint32_t mark)
 static void ask_made(struct rl_ask ask[MADE], uint32_t link, uint32_t mark)
 {
 	static const uint8_t dns[] = {IPPROTO_UDP, IPPROTO_TCP};
+	const uint32_t marks[] = {mark, 0};
 	size_t n = KERNEL_REASONS * COUNTS;
 
 	ask_counters(ask, link, mark);
-	ask[n].set = "share";
-	rl_key_host(&ask[n].key, link);
-	rl_key_host(&ask[n++].key, mark);
+	for (size_t i = 0; i < BARE_REASONS * COUNTS; i++) {
+		ask[n].set = count_set[i % COUNTS];
+		rl_key_host(&ask[n].key, link);
+		rl_key_host(&ask[n++].key, bare_reason[i / COUNTS]);
+	}
+	for (size_t i = 0; i < EG_ARRAY_SIZE(marks); i++) {
+		ask[n].set = "share";
+		rl_key_host(&ask[n].key, link);
+		rl_key_host(&ask[n++].key, marks[i]);
+	}
 	ask[n].set = "icmprate";
 	rl_key_host(&ask[n++].key, link);
 	for (size_t i = 0; i < sizeof(dns); i++) {
@@ -716,7 +732,8 @@ static int scrub_seen(struct rl_gw *gw, uint32_t link, uint32_t mark,
 		struct rl_elem e = {.key = d.v[i].key};
 
 		if (key_word(&e.key, 0) == link &&
-		    key_word(&e.key, 1) == mark && d.v[i].left_ms > SEEN_LEFT_MS)
+		    (key_word(&e.key, 1) == mark || !key_word(&e.key, 1)) &&
+		    d.v[i].left_ms > SEEN_LEFT_MS)
 			rl_del(gw->nl, "seen", &e);
 	}
 	rl_dump_free(&d);

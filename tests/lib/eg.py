@@ -77,6 +77,22 @@ def cmd_same(*changes):
     print(json.dumps(obj, sort_keys=True))
 
 
+# Sets that are the gateway's own, or the host's; the rest is of leases.
+STANDING = ("source", "slots", "metadata", "host", "reserved", "private")
+
+
+def cmd_elements():
+    """elements: those of leases in `nft -j list ruleset` on stdin, one a line"""
+    for item in json.load(sys.stdin)["nftables"]:
+        s = item.get("set") or item.get("map")
+        if not s or s["name"] in STANDING:
+            continue
+        for e in s.get("elem", []):
+            if isinstance(e, dict) and "elem" in e:
+                e = e["elem"]["val"]
+            print("%s %s" % (s["name"], json.dumps(e)))
+
+
 def cmd_room():
     """room: of the pool on stdin a slot is armed, or none is left to be"""
     p = json.load(sys.stdin)
