@@ -43,12 +43,20 @@ void au_flush_soon(struct au *au)
 	eg_timer_set(au->flush_timer, au->trouble ? AU_RETRY_US : AU_FLUSH_US);
 }
 
+static int write_all(struct au *au)
+{
+	int r = au_files_flush(au->files);
+	int t = au_texts_retry(&au->texts, au->files);
+
+	return r ? r : t;
+}
+
 static void on_flush(void *arg)
 {
 	struct au *au = arg;
 
 	au->flush_armed = false;
-	au_trouble(au, au_files_flush(au->files));
+	au_trouble(au, write_all(au));
 	if (au->trouble)
 		au_flush_soon(au);
 }
@@ -222,6 +230,20 @@ static void on_lease(struct au *au, const struct eg_ma_lease *m)
 	r = au_phases_store(au->files, l);
 	if (r)
 		au_trouble(au, r);
+}
+
+static void on_policy(struct au *au, struct eg_msg *m)
+{
+	int r = au_texts_keep(&au->texts, au->files, m->body, &m->fd);
+
+	if (r == -EBADMSG || r == -ENOBUFS)
+		eg_error("a policy's text is not kept: %s",
+			 r == -EBADMSG ? "it is not the one of its digest"
+				       : "too many wait for the disk");
+	else if (r) {
+		au_trouble(au, r);
+		au_flush_soon(au);
+	}
 }
 
 static void on_name(struct au *au, const struct eg_da_name *m)
@@ -538,6 +560,7 @@ static const char *const evidence_names[] = {
 	[EG_FILE_PCAP] = "denials.pcap",
 	[EG_FILE_ACCESS] = "access.jsonl",
 	[EG_FILE_MANIFEST] = AU_MANIFEST,
+	[EG_FILE_POLICY] = AU_POLICIES, /* by digest, not by name */
 };
 _Static_assert(EG_ARRAY_SIZE(evidence_names) == EG_FILE_COUNT, "files");
 
@@ -549,6 +572,8 @@ static int evidence_open(struct au *au, const struct eg_pa_open *q)
 
 	if (q->file >= EG_FILE_COUNT)
 		return -EINVAL;
+	if (q->file == EG_FILE_POLICY)
+		return au_texts_open(au->files, q->digest);
 	if (memcmp(q->uid, nobody, EG_UID))
 		(void)au_lease_dir(q->uid, q->created_ns, dir);
 	else
@@ -574,6 +599,111 @@ static void on_open(struct au *au, const struct eg_msg *m)
 			   &a, sizeof(a), fd < 0 ? -1 : fd);
 }
 
+/* ---- a lease, live or ended ------------------------------------------------------------ */
+
+/* What is in @fd, which is taken; negative: why there is nothing. */
+static void answer_lease(struct au *au, uint64_t cookie, const uint8_t *uid,
+			 bool live, int fd)
+{
+	struct eg_ap_lease a = {.error = fd < 0 ? fd : 0, .live = live};
+	struct stat st;
+
+	if (uid)
+		memcpy(a.uid, uid, EG_UID);
+	if (fd >= 0 && !fstat(fd, &st))
+		a.size = (uint64_t)st.st_size;
+	(void)eg_chan_send(au->ctx->peer[EG_ROLE_API], EG_AP_LEASE, cookie, &a,
+			   sizeof(a), fd);
+	eg_close_p(&fd);
+}
+
+/* UUIDv7: its first 48 bits are the milliseconds of its creation. */
+static int manifest_open(struct au *au, const uint8_t uid[EG_UID])
+{
+	char dir[AU_DIR_TEXT];
+	int64_t ms = 0;
+
+	for (int i = 0; i < 6; i++)
+		ms = ms << 8 | uid[i];
+	(void)au_lease_dir(uid, ms * 1000000, dir);
+	return au_files_read(au->files, dir, AU_MANIFEST);
+}
+
+/* A live one answers at once. */
+static bool answer_live(struct au *au, const struct eg_pa_lease *q,
+			uint64_t cookie)
+{
+	const struct au_lease *l = q->has_uid
+					   ? au_lease_uid(&au->leases, q->uid)
+					   : au_lease_id(&au->leases, q->id);
+
+	if (l)
+		answer_lease(au, cookie, l->uid, true, au_doc_open(l));
+	return l;
+}
+
+/* One step; false: there is more to do. */
+static bool search_step(struct au *au, struct au_search *s)
+{
+	uint8_t uid[EG_UID];
+	int r;
+
+	if (!s->begun && answer_live(au, &s->q, s->cookie))
+		return true;
+	if (s->q.has_uid) {
+		answer_lease(au, s->cookie, s->q.uid, false,
+			     manifest_open(au, s->q.uid));
+		return true;
+	}
+	r = s->begun ? 0 : au_find_begin(&s->find, au->files, s->q.id);
+	s->begun = !r;
+	if (!r)
+		r = au_find_step(&s->find, uid);
+	if (r > 0)
+		return false;
+	answer_lease(au, s->cookie, r ? NULL : uid, false,
+		     r ? r : manifest_open(au, uid));
+	if (s->begun)
+		au_find_end(&s->find);
+	return true;
+}
+
+/* Until main has said which leases there are, a dead one may be alive. */
+static void on_find(void *arg)
+{
+	struct au *au = arg;
+
+	if (au->searches && !au->reading) {
+		eg_timer_set(au->find_timer, QUIET_TICK_US);
+		return;
+	}
+	if (au->searches && search_step(au, &au->search[0]))
+		memmove(au->search, au->search + 1,
+			--au->searches * sizeof(au->search[0]));
+	if (au->searches)
+		eg_timer_set(au->find_timer, 0);
+}
+
+static void on_which(struct au *au, const struct eg_msg *m)
+{
+	struct au_search s = {.cookie = m->cookie};
+
+	memcpy(&s.q, m->body, sizeof(s.q));
+	s.q.id[EG_ID - 1] = '\0';
+	/* main said it before its answer reached who asks now */
+	if (au->ctx->peer[EG_ROLE_MAIN])
+		eg_chan_drain(au->ctx->peer[EG_ROLE_MAIN]);
+	if (answer_live(au, &s.q, s.cookie))
+		return;
+	if (au->searches == AU_FINDS) {
+		answer_lease(au, s.cookie, NULL, false, -EBUSY);
+		return;
+	}
+	au->search[au->searches] = s;
+	if (!au->searches++)
+		eg_timer_set(au->find_timer, 0);
+}
+
 /* ---- the role ------------------------------------------------------------------------- */
 
 static void on_msg(struct eg_role_ctx *ctx, enum eg_role from, struct eg_msg *m)
@@ -585,6 +715,8 @@ static void on_msg(struct eg_role_ctx *ctx, enum eg_role from, struct eg_msg *m)
 	if (from == EG_ROLE_MAIN) {
 		if (m->type == EG_MA_LEASE || m->type == EG_MA_PHASE)
 			on_lease(au, m->body);
+		else if (m->type == EG_MA_POLICY)
+			on_policy(au, m);
 		else if (m->type == EG_MA_STATS)
 			on_stats(au, m);
 		else if (m->type == EG_MA_END)
@@ -596,6 +728,8 @@ static void on_msg(struct eg_role_ctx *ctx, enum eg_role from, struct eg_msg *m)
 			on_name(au, m->body);
 	} else if (from == EG_ROLE_API && m->type == EG_PA_OPEN) {
 		on_open(au, m);
+	} else if (from == EG_ROLE_API && m->type == EG_PA_LEASE) {
+		on_which(au, m);
 	}
 }
 
@@ -644,8 +778,9 @@ static int make_timers(struct au *au)
 	au->flush_timer = eg_timer_new(loop, on_flush, au);
 	au->request_timer = eg_timer_new(loop, on_request, au);
 	au->seal_timer = eg_timer_new(loop, on_seal, au);
+	au->find_timer = eg_timer_new(loop, on_find, au);
 	if (!au->read_timer || !au->flush_timer || !au->request_timer ||
-	    !au->seal_timer)
+	    !au->seal_timer || !au->find_timer)
 		return -ENOMEM;
 	eg_timer_set(au->read_timer, QUIET_TICK_US);
 	return 0;
@@ -680,6 +815,7 @@ static void free_all(struct au *au)
 		source_close_log(&au->source[i]);
 		source_close_packet(&au->source[i]);
 	}
+	au_texts_done(&au->texts);
 	au_files_free(au->files); /* closes the logs the leases own */
 	while ((j = au->jobs)) {
 		au->jobs = j->next;
@@ -691,6 +827,10 @@ static void free_all(struct au *au)
 	eg_timer_free(au->flush_timer);
 	eg_timer_free(au->request_timer);
 	eg_timer_free(au->seal_timer);
+	eg_timer_free(au->find_timer);
+	while (au->searches)
+		if (au->search[--au->searches].begun)
+			au_find_end(&au->search[au->searches].find);
 	free(au->request);
 	free(au);
 }

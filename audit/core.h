@@ -6,11 +6,13 @@
 #ifndef AU_CORE_H
 #define AU_CORE_H
 
+#include "audit/find.h"
 #include "audit/lease.h"
 #include "audit/nflog.h"
 #include "audit/packet.h"
 #include "audit/record.h"
 #include "audit/seal.h"
+#include "audit/texts.h"
 #include "netpool/base/role.h"
 
 /*
@@ -52,6 +54,16 @@ struct au_request {
 	int64_t due_ns;
 };
 
+#define AU_FINDS 64 /* searches waiting; more are asked to come again */
+
+/* A question for a lease that is not live, or not known to be yet. */
+struct au_search {
+	struct eg_pa_lease q;
+	struct au_find find; /* by id, once it has begun */
+	bool begun;
+	uint64_t cookie;
+};
+
 struct au_job {
 	struct au_job *next;
 	struct au_seal *seal;
@@ -63,16 +75,20 @@ struct au {
 	const struct eg_conf *conf;
 	struct au_files *files;
 	struct au_leases leases;
+	struct au_texts texts;
 	struct au_chain chain;
 	bool chain_bad;
 	struct au_source source[EG_GATEWAYS_MAX + 1];
 	bool reading; /* leases are known: packets may be read */
 	int64_t started_ns, last_lease_ns;
-	struct eg_timer *read_timer, *flush_timer, *request_timer, *seal_timer;
+	struct eg_timer *read_timer, *flush_timer, *request_timer, *seal_timer,
+		*find_timer;
 	bool flush_armed;
 	struct au_request *request; /* ring */
 	uint32_t requests, request_head, request_cap;
 	struct au_job *jobs, **jobs_tail;
+	struct au_search search[AU_FINDS]; /* the first is under way */
+	unsigned int searches;
 	struct au_log host; /* what has no lease, by date */
 	int trouble;	    /* errno the disk refuses with, said once */
 	uint8_t frame[AU_PACKET_MAX];

@@ -5,6 +5,7 @@
 #include "audit/lease.h"
 #include "netpool/base/digest.h"
 #include "netpool/base/jsonw.h"
+#include "netpool/base/spec.h"
 #include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
 
@@ -34,12 +35,20 @@ static void names_free(struct au_leases *t, struct au_lease *l)
 	free(l->name);
 }
 
-static void lease_free(struct au_leases *t, struct au_lease *l)
+/* What describe() made. */
+static void texts_free(struct au_lease *l)
 {
-	names_free(t, l);
 	free(l->who);
 	free(l->labels);
 	free(l->all_labels);
+	free(l->request);
+	l->who = l->labels = l->all_labels = l->request = NULL;
+}
+
+static void lease_free(struct au_leases *t, struct au_lease *l)
+{
+	names_free(t, l);
+	texts_free(l);
 	free(l->phase);
 	free(l->span);
 	free(l->end);
@@ -174,6 +183,26 @@ static char *make_labels(const struct eg_lease_req *q, char *buf, size_t cap)
 	return members(&w);
 }
 
+static char *make_request(const struct eg_lease *l)
+{
+	char buf[6144], stamp[EG_STAMP_TEXT];
+	struct eg_jsonw w;
+
+	eg_jsonw_init(&w, buf, sizeof(buf));
+	eg_jsonw_object(&w, NULL);
+	eg_parent_write(&w, &l->req);
+	if (l->revoked_ns) {
+		eg_jsonw_object(&w, "revoked");
+		eg_jsonw_str(&w, "time", eg_stamp_ns(l->revoked_ns, stamp));
+		eg_jsonw_str(&w, "reason", l->revoked_why);
+		eg_jsonw_end(&w);
+	}
+	eg_jsonw_object(&w, "request");
+	eg_spec_write(&w, &l->req);
+	eg_jsonw_end(&w);
+	return members(&w);
+}
+
 static char *make_phase(const struct au_span *s)
 {
 	char buf[4096], digest[8 + EG_SHA256_HEX] = "sha256:";
@@ -229,36 +258,48 @@ int au_lease_span(struct au_lease *l, int64_t from_ns,
 
 /* ---- leases ---------------------------------------------------------------- */
 
-static struct au_lease *lease_new(const struct eg_conf *conf,
-				  const struct eg_lease *l)
+/* What records and the manifest say of it, as of now. */
+static int describe(struct au_lease *n, const struct eg_conf *conf,
+		    const struct eg_lease *l)
+{
+	EG_CLEANUP_FREE char *big = malloc(LABELS_MAX);
+	struct au_lease new = {0};
+	char buf[AU_LABELS_TEXT];
+
+	if (!big)
+		return -ENOMEM;
+	new.who = make_who(l);
+	new.labels = make_labels(&l->req, buf, sizeof(buf));
+	new.all_labels = make_labels(&l->req, big, LABELS_MAX);
+	new.request = make_request(l);
+	if (!new.who || !new.labels || !new.all_labels || !new.request) {
+		texts_free(&new);
+		return -ENOMEM;
+	}
+	texts_free(n);
+	n->who = new.who;
+	n->labels = new.labels;
+	n->all_labels = new.all_labels;
+	n->request = new.request;
+	n->report = l->req.report;
+	n->drop = l->req.deny == EG_DENY_DROP ||
+		  (l->req.deny == EG_DENY_DEFAULT && conf->deny_drop);
+	return 0;
+}
+
+static struct au_lease *lease_new(const struct eg_lease *l)
 {
 	struct au_lease *n = calloc(1, sizeof(*n));
-	char buf[AU_LABELS_TEXT];
-	char *big = malloc(LABELS_MAX);
 
-	if (n && big) {
-		n->slot = l->slot;
-		n->generation = l->generation;
-		memcpy(n->uid, l->uid, EG_UID);
-		n->created_ns = l->created_ns;
-		n->report = l->req.report;
-		n->drop = l->req.deny == EG_DENY_DROP ||
-			  (l->req.deny == EG_DENY_DEFAULT && conf->deny_drop);
-		n->tokens = AU_FRAME_RATE;
-		n->who = make_who(l);
-		n->labels = make_labels(&l->req, buf, sizeof(buf));
-		n->all_labels = make_labels(&l->req, big, LABELS_MAX);
-	}
-	free(big);
-	if (n && n->who && n->labels && n->all_labels)
-		return n;
-	if (n) {
-		free(n->who);
-		free(n->labels);
-		free(n->all_labels);
-		free(n);
-	}
-	return NULL;
+	if (!n)
+		return NULL;
+	n->slot = l->slot;
+	n->generation = l->generation;
+	memcpy(n->uid, l->uid, EG_UID);
+	memcpy(n->id, l->req.id, EG_ID);
+	n->created_ns = l->created_ns;
+	n->tokens = AU_FRAME_RATE;
+	return n;
 }
 
 static int update(struct au_lease *l, const struct eg_ma_lease *m, int64_t wall_ns)
@@ -269,16 +310,18 @@ static int update(struct au_lease *l, const struct eg_ma_lease *m, int64_t wall_
 	memcpy(phase, m->phase_names, sizeof(phase));
 	phase[sizeof(phase) - 1] = '\0';
 	if (s && !strcmp(s->phase, phase) &&
-	    !memcmp(s->digest, m->lease.req.policy_digest, EG_DIGEST))
+	    !memcmp(s->digest, m->in_force, EG_DIGEST))
 		return 0;
-	return au_lease_span(l, s ? wall_ns : l->created_ns,
-			     m->lease.req.policy_digest, phase);
+	return au_lease_span(l, s ? wall_ns : l->created_ns, m->in_force, phase);
 }
 
 static void terminate(struct eg_lease *l)
 {
 	l->req.id[EG_ID - 1] = l->req.run[EG_ID - 1] = '\0';
-	l->req.tenant[EG_ID - 1] = '\0';
+	l->req.tenant[EG_ID - 1] = l->req.parent_id[EG_ID - 1] = '\0';
+	l->req.policy_name[EG_POLICY_NAME - 1] = '\0';
+	l->req.phase[sizeof(l->req.phase) - 1] = '\0';
+	l->req.guest.tap[EG_IFNAME - 1] = l->revoked_why[EG_WHY - 1] = '\0';
 	for (unsigned int i = 0; i < EG_LABELS; i++) {
 		l->req.label[i].key[EG_LABEL_KEY - 1] = '\0';
 		l->req.label[i].value[EG_LABEL_VALUE - 1] = '\0';
@@ -308,12 +351,12 @@ struct au_lease *au_lease_add(struct au_leases *t, const struct eg_conf *conf,
 				 m->lease.slot, AU_GENERATIONS);
 		return NULL;
 	}
-	if (!l) {
-		copy = m->lease;
-		terminate(&copy);
-		l = lease_new(conf, &copy);
-	}
-	if (!l || (!l->ending && update(l, m, wall_ns))) {
+	copy = m->lease;
+	terminate(&copy);
+	if (!l)
+		l = lease_new(&copy);
+	if (!l || describe(l, conf, &copy) ||
+	    (!l->ending && update(l, m, wall_ns))) {
 		if (l && free_place)
 			lease_free(t, l);
 		(void)eg_err_set(err, -ENOMEM, "no memory for lease of slot %u",

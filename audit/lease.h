@@ -52,6 +52,7 @@ struct au_lease {
 	uint32_t slot;
 	uint64_t generation;
 	uint8_t uid[EG_UID];
+	char id[EG_ID];
 	int64_t created_ns;
 	bool report, drop, probe;
 	bool ending;		     /* main has said END */
@@ -61,6 +62,7 @@ struct au_lease {
 	char *who;		     /* members "lease" to "tenant" */
 	char *labels;		     /* member "labels", perhaps cut */
 	char *all_labels;	     /* member "labels", never cut */
+	char *request;		     /* members "parent" to "request" */
 	char *phase;		     /* members "phase" and "policy" */
 	struct au_span *span;
 	uint32_t spans, spans_lost;
@@ -88,7 +90,8 @@ void au_leases_done(struct au_leases *t);
 
 /**
  * au_lease_add() - main announces a lease, for the first time or again
- * @wall_ns:	now; a change of policy or phase is in force from here
+ * @wall_ns:	now; a change of policy or phase is in force from here; a
+ *		change of labels or of the rest of the request holds at once
  * @ret_new:	it was not known
  *
  * Return: the lease, NULL with @err set.

@@ -3,6 +3,7 @@
  * egressd: closing the evidence of a lease (see seal.h)
  */
 #include "audit/seal.h"
+#include "audit/find.h"
 #include "audit/record.h"
 #include "netpool/base/digest.h"
 #include "netpool/base/jsonw.h"
@@ -17,7 +18,7 @@
 
 #define FILES_MAX 64 /* in one manifest: savefiles go on after crashes */
 #define FILE_NAME 24
-#define LINE_MAX_CHAIN 1024
+#define LINE_MAX_CHAIN AU_LINE_CHAIN
 #define FIND_BYTES (1 << 20)
 #define TMP ".manifest.tmp"
 #define DIGEST_TEXT (7 + EG_SHA256_HEX) /* "sha256:" in front */
@@ -194,6 +195,7 @@ static int chain_append(struct au_seal *s, struct au_files *f, struct au_chain *
 	eg_jsonw_u64(&w, "n", c->n + 1);
 	eg_jsonw_str(&w, "time", eg_stamp_ns(s->facts.wall_ns, stamp));
 	eg_jsonw_str(&w, "uid", eg_uuid_format(s->lease->uid, uid));
+	eg_jsonw_str(&w, "lease", s->lease->id);
 	eg_jsonw_str(&w, "dir", s->lease->log.dir);
 	eg_jsonw_str(&w, "manifest", digest_text(digest, text));
 	eg_jsonw_str(&w, "previous", digest_text(c->head, text));
@@ -216,13 +218,12 @@ static int chain_append(struct au_seal *s, struct au_files *f, struct au_chain *
 /* ---- the manifest ------------------------------------------------------------ */
 
 static void put_lease(struct eg_jsonw *w, const struct au_seal *s,
-		      const char *labels)
+		      const char *labels, bool names)
 {
 	const struct au_lease *l = s->lease;
 	char stamp[EG_STAMP_TEXT];
 
-	eg_jsonw_members(w, l->who, strlen(l->who));
-	eg_jsonw_members(w, labels, strlen(labels));
+	au_doc_write(w, l, labels, names);
 	eg_jsonw_str(w, "created", eg_stamp_ns(l->created_ns, stamp));
 	eg_jsonw_str(w, "sealed", eg_stamp_ns(s->facts.wall_ns, stamp));
 	eg_jsonw_str(w, "cause",
@@ -292,7 +293,8 @@ static void put_files(struct eg_jsonw *w, const struct au_seal *s)
 }
 
 static long build_with(const struct au_seal *s, const struct au_chain *c,
-		       uint64_t hseq, const char *labels, char *buf, size_t cap)
+		       uint64_t hseq, const char *labels, bool names,
+		       char *buf, size_t cap)
 {
 	char text[DIGEST_TEXT], id[EG_HEX16_TEXT];
 	struct eg_jsonw w;
@@ -307,7 +309,7 @@ static long build_with(const struct au_seal *s, const struct au_chain *c,
 	eg_jsonw_u64(&w, "hseq", hseq);
 	eg_jsonw_u64(&w, "n", c->n + 1);
 	eg_jsonw_str(&w, "previous", digest_text(c->head, text));
-	put_lease(&w, s, labels);
+	put_lease(&w, s, labels, names);
 	put_policies(&w, s);
 	put_records(&w, s);
 	put_files(&w, s);
@@ -319,13 +321,19 @@ static long build_with(const struct au_seal *s, const struct au_chain *c,
 	return n;
 }
 
-/* Labels of the greatest size, all escaped, leave no room for the rest. */
+/*
+ * Names and labels of the greatest size leave no room for the rest: first
+ * the names go, then labels are cut, as in records.
+ */
 static long build(const struct au_seal *s, const struct au_chain *c,
 		  uint64_t hseq, char *buf, size_t cap)
 {
-	long n = build_with(s, c, hseq, s->lease->all_labels, buf, cap);
+	const struct au_lease *l = s->lease;
+	long n = build_with(s, c, hseq, l->all_labels, true, buf, cap);
 
-	return n < 0 ? build_with(s, c, hseq, s->lease->labels, buf, cap) : n;
+	if (n < 0)
+		n = build_with(s, c, hseq, l->all_labels, false, buf, cap);
+	return n < 0 ? build_with(s, c, hseq, l->labels, false, buf, cap) : n;
 }
 
 static int rename_manifest(struct au_files *f, const char *dir)

@@ -234,13 +234,18 @@ static int get_policy(struct dg_role *d, const struct eg_md_lease *m, int fd,
 	const struct rl_prog *prog;
 	int r;
 
-	*ret = dg_policies_get(ps, m->digest);
+	*ret = m->closed ? NULL : dg_policies_get(ps, m->digest);
 	if (*ret)
 		return 0;
 	r = rl_prog_map(fd, &prog, err);
 	if (r)
 		return r;
-	if (memcmp(prog->digest, m->digest, EG_DIGEST))
+	/* A closed lease keeps its policy's name, but `none` is in force. */
+	if (m->closed && (*ret = dg_policies_get(ps, prog->digest))) {
+		rl_prog_unmap(prog);
+		return 0;
+	}
+	if (!m->closed && memcmp(prog->digest, m->digest, EG_DIGEST))
 		r = eg_err_set(err, -EBADMSG,
 			       "the program's digest is not the lease's");
 	else

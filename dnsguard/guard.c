@@ -355,6 +355,10 @@ static enum eg_reason decide(const struct dg_guard *g, const struct dg_lease *l,
 		return always == EG_REASON_METADATA ? EG_REASON_METADATA
 						    : EG_REASON_DNS_DENIED;
 	}
+	if (l->closed) {
+		v->allowed = v->ancestor = false;
+		return l->closed;
+	}
 	if (name->len == 1)
 		v->ancestor = false; /* the root tells nobody anything */
 	if (v->allowed || v->ancestor)
@@ -1105,12 +1109,18 @@ static void end_lease(struct dg_guard *g, struct dg_lease *l)
 	dg_lease_clear(l, &g->policies);
 }
 
+static enum eg_reason closed_for(const struct eg_md_lease *m)
+{
+	return m->closed < EG_REASON_COUNT ? (enum eg_reason)m->closed :
+					     EG_REASON_DNS_DENIED;
+}
+
 /* Same lease, other phase or policy: what was pinned main decides anew. */
 static void update_lease(struct dg_guard *g, struct dg_lease *l,
 			 const struct eg_md_lease *m, struct dg_policy *policy)
 {
 	if (l->policy == policy && l->phases == m->phases &&
-	    l->report == !!m->report) {
+	    l->report == !!m->report && l->closed == closed_for(m)) {
 		dg_policies_put(&g->policies, policy);
 		return;
 	}
@@ -1119,6 +1129,7 @@ static void update_lease(struct dg_guard *g, struct dg_lease *l,
 	l->policy = policy;
 	l->phases = m->phases;
 	l->report = m->report;
+	l->closed = closed_for(m);
 }
 
 int dg_guard_lease(struct dg_guard *g, const struct eg_md_lease *m,
@@ -1152,6 +1163,7 @@ int dg_guard_lease(struct dg_guard *g, const struct eg_md_lease *m,
 			       .phases = m->phases,
 			       .live = true,
 			       .report = m->report,
+			       .closed = closed_for(m),
 			       .policy = policy};
 	return 0;
 put:

@@ -53,6 +53,7 @@ struct dg_lease {
 	uint64_t generation;
 	uint32_t slot, phases;
 	bool live, report;
+	enum eg_reason closed; /* every name is denied for it; NONE: no */
 	struct dg_policy *policy;
 
 	struct dg_bucket allowed, denied, misses;

@@ -139,6 +139,41 @@ const char *api_arg(struct call *c, const char *name)
 					   name);
 }
 
+struct arg_search {
+	const char *args, *bad;
+	bool (*listed)(const char *args, const char *name);
+	const char *seen[16];
+	unsigned int n;
+};
+
+static enum MHD_Result arg_next(void *cls, enum MHD_ValueKind kind,
+				const char *name, const char *value)
+{
+	struct arg_search *s = cls;
+
+	(void)kind;
+	(void)value;
+	if (!s->listed(s->args, name) || s->n == EG_ARRAY_SIZE(s->seen))
+		s->bad = name;
+	for (unsigned int i = 0; !s->bad && i < s->n; i++)
+		if (!strcmp(s->seen[i], name))
+			s->bad = name;
+	if (s->bad)
+		return MHD_NO;
+	s->seen[s->n++] = name;
+	return MHD_YES;
+}
+
+const char *api_unknown_arg(struct call *c, const char *args,
+			    bool (*listed)(const char *args, const char *name))
+{
+	struct arg_search s = { .args = args, .listed = listed };
+
+	(void)MHD_get_connection_values(c->conn, MHD_GET_ARGUMENT_KIND,
+					arg_next, &s);
+	return s.bad;
+}
+
 /* ---- waiting ----------------------------------------------------------------------- */
 
 static void kick(struct api *a)
@@ -324,6 +359,8 @@ static struct call *call_new(struct listener *l, struct MHD_Connection *conn,
 	for (unsigned int i = 0; i < API_METHODS; i++)
 		if (!strcmp(method, names[i]))
 			c->method = (enum api_method)i;
+	if (!strcmp(method, "HEAD")) /* the library leaves the body out */
+		c->method = API_GET;
 	if (strlen(url) < sizeof(c->url))
 		memcpy(c->url, url, strlen(url) + 1);
 	segments(c);
@@ -368,6 +405,9 @@ static enum MHD_Result respond(struct call *c)
 		return MHD_NO;
 	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE,
 				      c->type ? c->type : "application/json");
+	if (c->allow[0])
+		(void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW,
+					      c->allow);
 	if (c->retry_after)
 		(void)MHD_add_response_header(r, "Retry-After", "1");
 	ok = MHD_queue_response(c->conn, c->status ? c->status : 500, r);
@@ -430,6 +470,9 @@ static void on_completed(void *cls, struct MHD_Connection *conn,
 	free(c->text);
 	free(c->lease);
 	free(c->phase);
+	free(c->policy_text);
+	json_decref(c->doc);
+	json_decref(c->fork);
 	free(c);
 	*con_cls = NULL;
 }

@@ -153,8 +153,7 @@ static int64_t uid_created_ns(const uint8_t uid[EG_UID])
 bool api_evidence_open(struct api *a, struct call *c, const struct eg_lease *l)
 {
 	struct eg_pa_open q = { .file = c->evidence, .flush = 1 };
-	const char *after = api_arg(c, "after"), *limit = api_arg(c, "limit");
-
+	uint64_t after;
 	const char *reason = api_arg(c, "reason");
 
 	(void)a;
@@ -163,13 +162,9 @@ bool api_evidence_open(struct api *a, struct call *c, const struct eg_lease *l)
 			  "there is no reason '%.40s'", reason);
 		return true;
 	}
-	c->limit = API_LIST;
-	if (limit)
-		c->limit = eg_min_u32((uint32_t)strtoul(limit, NULL, 10),
-				      API_LIST);
-	if (!c->limit)
-		c->limit = 1;
-	c->next_slot = after ? (uint32_t)strtoul(after, NULL, 10) : 0;
+	if (!api_page_args(c, &after))
+		return true;
+	c->next_slot = after > UINT32_MAX ? UINT32_MAX : (uint32_t)after;
 	memcpy(q.uid, l->uid, EG_UID);
 	q.created_ns = uid_created_ns(l->uid);
 	api_ask(c, EG_ROLE_AUDIT, EG_PA_OPEN, &q, sizeof(q), -1, API_WAIT_NS,

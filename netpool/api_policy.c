@@ -12,10 +12,12 @@
 #include "netpool/base/ini.h"
 #include "netpool/base/log.h"
 #include "netpool/base/util.h"
+#include "rules/canon.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POLICIES_MAX 4096 /* texts kept; an orchestrator has a few dozen */
 
@@ -143,7 +145,7 @@ const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 	char name[EG_POLICY_NAME] = "";
 
 	(void)rl_prog_none(&none);
-	if (!strcmp(ref, "none"))
+	if (!strcmp(ref, "none") || api_policy_is(none, ref, NULL))
 		return none;
 	if (at && (at == ref || at[-1] == '@')) {
 		if (!eg_digest_parse(at, digest)) {
@@ -160,6 +162,12 @@ const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 	} else {
 		p = by_name(a, ref);
 	}
+	if (!p && at) {
+		(void)eg_err_set(err, -ENOENT,
+				 "policy '%.160s' was never in force on this host, or under another name",
+				 ref);
+		return NULL;
+	}
 	if (!p) {
 		char list[200] = "none";
 		size_t used = 4;
@@ -175,6 +183,62 @@ const struct rl_prog *api_policy_find(struct api *a, const char *ref,
 		return NULL;
 	}
 	return p->prog;
+}
+
+/* The digest in a reference, and the name in front of it (may be empty). */
+static bool ref_split(const char *ref, char name[EG_POLICY_NAME],
+		      uint8_t digest[EG_DIGEST])
+{
+	const char *at = strstr(ref, "sha256:");
+	size_t n = at ? (size_t)(at - ref) : 0;
+
+	if (!at || (n && at[-1] != '@') || n > EG_POLICY_NAME ||
+	    !eg_digest_parse(at, digest))
+		return false;
+	memset(name, 0, EG_POLICY_NAME);
+	if (n)
+		memcpy(name, ref, n - 1);
+	return true;
+}
+
+bool api_policy_is(const struct rl_prog *p, const char *ref, struct eg_err *err)
+{
+	char name[EG_POLICY_NAME], text[EG_DIGEST_TEXT];
+	uint8_t digest[EG_DIGEST];
+
+	if (ref_split(ref, name, digest) &&
+	    !memcmp(p->digest, digest, EG_DIGEST) &&
+	    (!name[0] || !strcmp(name, p->name)))
+		return true;
+	(void)eg_err_set(err, -EINVAL,
+			 "policy '%.160s': policy_text is %s%s%s", ref, p->name,
+			 p->name[0] ? "@" : "",
+			 eg_digest_format(p->digest, text));
+	return false;
+}
+
+char *api_policy_canon(const struct rl_prog *p)
+{
+	size_t len;
+	const char *text = rl_prog_text(p, &len);
+	char *copy = NULL;
+
+	if (len)
+		return strndup(text, len);
+	/* the built-in one carries none */
+	return rl_canon_text(p, &copy, &len) ? NULL : copy;
+}
+
+bool api_policy_builtin(const char *ref, const char *text)
+{
+	const struct rl_prog *none;
+	EG_CLEANUP_FREE char *canon = NULL;
+
+	(void)rl_prog_none(&none);
+	if (!api_policy_is(none, ref, NULL))
+		return false;
+	canon = api_policy_canon(none);
+	return canon && !strcmp(canon, text);
 }
 
 const struct rl_prog *api_policy_text(struct api *a, const char *text,
@@ -195,6 +259,104 @@ const struct rl_prog *api_policy_text(struct api *a, const char *text,
 		(void)eg_err_set(err, -ENOMEM,
 				 "no room for another policy text");
 	return p ? p->prog : NULL;
+}
+
+/* ---- texts that are not in memory --------------------------------------------- */
+
+/* The whole text, if it is the one of the digest asked for. */
+static int text_read(struct call *c, int fd, uint64_t size)
+{
+	uint8_t digest[EG_DIGEST];
+	size_t done = 0;
+
+	if (!size || size > RL_CANON_TEXT)
+		return -EBADMSG;
+	c->policy_text = malloc((size_t)size + 1);
+	if (!c->policy_text)
+		return -ENOMEM;
+	while (done < size) {
+		ssize_t n = pread(fd, c->policy_text + done, size - done,
+				  (off_t)done);
+
+		if (n <= 0)
+			return n ? -errno : -EBADMSG;
+		done += (size_t)n;
+	}
+	c->policy_text[size] = '\0';
+	c->policy_len = (size_t)size;
+	eg_sha256_of(c->policy_text, c->policy_len, digest);
+	return memcmp(digest, c->want, EG_DIGEST) ? -EBADMSG : 0;
+}
+
+static bool text_opened(struct api *a, struct call *c, struct eg_msg *m)
+{
+	const struct eg_ap_open *o = m->body;
+
+	if (m->type != EG_AP_OPEN)
+		return false;
+	c->text_error = o->error ? o->error : text_read(c, m->fd, o->size);
+	if (c->text_error) {
+		free(c->policy_text);
+		c->policy_text = NULL;
+	}
+	c->go(a, c);
+	return c->done;
+}
+
+bool api_policy_fetch(struct api *a, struct call *c, const char *ref, api_go go)
+{
+	struct eg_pa_open q = { .file = EG_FILE_POLICY };
+	const struct rl_prog *none;
+	char name[EG_POLICY_NAME];
+
+	(void)rl_prog_none(&none);
+	if (c->text_asked || !ref_split(ref, name, q.digest) ||
+	    by_digest(a, q.digest) ||
+	    !memcmp(none->digest, q.digest, EG_DIGEST))
+		return false;
+	memcpy(c->want, q.digest, EG_DIGEST);
+	c->text_asked = true;
+	c->go = go;
+	api_ask(c, EG_ROLE_AUDIT, EG_PA_OPEN, &q, sizeof(q), -1, API_WAIT_NS,
+		text_opened);
+	return true;
+}
+
+bool api_policy_has_text(struct call *c, struct eg_err *err)
+{
+	char digest[EG_DIGEST_TEXT];
+	int r = c->text_error;
+
+	if (c->policy_text)
+		return true;
+	(void)eg_digest_format(c->want, digest);
+	if (r == -ENOENT)
+		(void)eg_err_set(err, r,
+				 "policy %s was never in force on this host",
+				 digest);
+	else
+		(void)eg_err_set(err, r, "policy %s: its text cannot be read: %s",
+				 digest,
+				 r == -EBADMSG ?
+					 "it is not the one of its digest" :
+					 strerror(-r));
+	return false;
+}
+
+bool api_policy_fetched(struct api *a, struct call *c, struct eg_err *err)
+{
+	const struct rl_prog *p;
+
+	if (!api_policy_has_text(c, err))
+		return false;
+	p = api_policy_text(a, c->policy_text, c->policy_len, "policy", err);
+	if (!p)
+		return false;
+	if (!memcmp(p->digest, c->want, EG_DIGEST))
+		return true;
+	(void)eg_err_set(err, -EBADMSG,
+			 "this version reads the policy's text differently");
+	return false;
 }
 
 void api_policy_free(struct api *a)

@@ -5,6 +5,7 @@
 #include "netpool/api_http.h"
 #include "netpool/base/digest.h"
 #include "netpool/base/plan.h"
+#include "netpool/base/spec.h"
 #include "netpool/base/util.h"
 
 #include <jansson.h>
@@ -20,6 +21,14 @@ static const char *const state_names[] = {
 	[EG_LEASE_RELEASED] = "released",
 };
 _Static_assert(EG_ARRAY_SIZE(state_names) == EG_LEASE_STATE_COUNT, "states");
+
+bool api_state_is(const char *name)
+{
+	for (unsigned int i = EG_LEASE_LEASED; i <= EG_LEASE_LOST; i++)
+		if (!strcmp(name, state_names[i]))
+			return true;
+	return false;
+}
 
 static const char *const mode_names[] = {
 	[EG_GUEST_VETH] = "veth",
@@ -155,6 +164,26 @@ static void addresses(json_t *j, const struct eg_conf *c, uint32_t slot)
 							   c, slot))));
 }
 
+static json_t *parent_json(const struct eg_lease_req *q)
+{
+	char uid[37];
+
+	if (!eg_parent_has(q))
+		return json_null();
+	api_uid_format(q->parent_uid, uid);
+	return json_pack("{s:s, s:s}", "id", q->parent_id, "uid", uid);
+}
+
+static json_t *revoked_json(const struct eg_lease *l)
+{
+	char at[32];
+
+	if (!l->revoked_ns)
+		return json_null();
+	api_time_format(l->revoked_ns, at);
+	return json_pack("{s:s, s:s}", "time", at, "reason", l->revoked_why);
+}
+
 static void who(json_t *j, const struct eg_lease *l)
 {
 	json_t *labels = json_object();
@@ -165,7 +194,8 @@ static void who(json_t *j, const struct eg_lease *l)
 	(void)json_object_set_new(j, "run", opt_string(l->req.run));
 	(void)json_object_set_new(j, "tenant", opt_string(l->req.tenant));
 	(void)json_object_set_new(j, "labels", labels);
-	(void)json_object_set_new(j, "parent", json_null());
+	(void)json_object_set_new(j, "parent", parent_json(&l->req));
+	(void)json_object_set_new(j, "revoked", revoked_json(l));
 	(void)json_object_set_new(j, "warnings", json_array());
 }
 

@@ -198,7 +198,56 @@ static int m_tenant(struct req *r, const json_t *v, struct eg_err *err)
 	return tagged(v, "tenant", r->q->tenant, err);
 }
 
+/* Of a spec: the lease it was forked from. */
+static int m_parent(struct req *r, const json_t *v, struct eg_err *err)
+{
+	const char *id, *uid;
+
+	if (json_is_null(v))
+		return 0;
+	if (json_unpack((json_t *)(uintptr_t)v, "{s:s, s:s!}", "id", &id, "uid",
+			&uid) ||
+	    !api_id_ok(id) || !api_uid_parse(uid, r->q->parent_uid))
+		return type_error(err, "parent",
+				  "null or an object with id and uid of a lease");
+	(void)snprintf(r->q->parent_id, sizeof(r->q->parent_id), "%s", id);
+	return 0;
+}
+
+/*
+ * Of a spec: the names that led the lease somewhere, and where. Information:
+ * nothing is pinned by it, each name is resolved anew when it is asked for.
+ */
+static int m_names(struct req *r, const json_t *v, struct eg_err *err)
+{
+	const char *name;
+	json_t *list, *e;
+	size_t i;
+
+	(void)r;
+	json_array_foreach((json_t *)(uintptr_t)v, i, e)
+		if (json_unpack(e, "{s:s, s:o!}", "name", &name, "addresses",
+				&list) ||
+		    !json_is_array(list))
+			break;
+	if (!json_is_array(v) || i < json_array_size(v))
+		return type_error(err, "names",
+				  "an array of objects with name and addresses");
+	return 0;
+}
+
 static int m_labels(struct req *r, const json_t *v, struct eg_err *err)
+{
+	uint32_t n;
+	int e = api_labels_parse(v, r->q->label, &n, err);
+
+	if (!e)
+		r->q->nlabels = (uint8_t)n;
+	return e;
+}
+
+int api_labels_parse(const json_t *v, struct eg_label label[EG_LABELS],
+		     uint32_t *ret_n, struct eg_err *err)
 {
 	const char *key;
 	json_t *value;
@@ -207,7 +256,7 @@ static int m_labels(struct req *r, const json_t *v, struct eg_err *err)
 	if (!json_is_object(v))
 		return type_error(err, "labels", "an object of strings");
 	json_object_foreach((json_t *)(uintptr_t)v, key, value) {
-		struct eg_label *l = &r->q->label[n];
+		struct eg_label *l = &label[n];
 
 		if (n >= EG_LABELS)
 			return eg_err_set(err, -EINVAL,
@@ -222,7 +271,7 @@ static int m_labels(struct req *r, const json_t *v, struct eg_err *err)
 			return eg_err_wrap(err, "labels");
 		n++;
 	}
-	r->q->nlabels = (uint8_t)n;
+	*ret_n = n;
 	return 0;
 }
 
@@ -400,7 +449,8 @@ static const struct member members[] = {
 	{ "run", m_run },	    { "tenant", m_tenant },
 	{ "labels", m_labels },	    { "enforce", m_enforce },
 	{ "deny", m_deny },	    { "limits", m_limits },
-	{ "guest", m_guest },
+	{ "guest", m_guest },	    { "parent", m_parent },
+	{ "names", m_names },
 };
 
 /* The values every snapshot of ours has, unless the caller says otherwise. */
@@ -467,9 +517,14 @@ static int object_parse(struct req *r, const json_t *j, struct eg_err *err)
 	e = members_parse(r, j, "", members, EG_ARRAY_SIZE(members), err);
 	if (e)
 		return e;
-	if (!*r->policy == !*r->text)
+	if (!*r->policy && !*r->text)
 		return eg_err_set(err, -EINVAL,
-				  "exactly one of policy and policy_text is needed");
+				  "one of policy and policy_text is needed");
+	if (*r->policy && *r->text && !strstr(r->policy, "sha256:"))
+		return eg_err_set(
+			err, -EINVAL,
+			"policy '%.80s' and policy_text together: policy then says the text's digest, NAME@sha256:HEX or sha256:HEX",
+			r->policy);
 	if (request_digest(j, r->q->request_digest))
 		return eg_err_set(err, -ENOMEM, "out of memory");
 	e = adopt_check(&r->q->guest, err);

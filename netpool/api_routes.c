@@ -4,6 +4,7 @@
  */
 #include "netpool/api_http.h"
 #include "netpool/base/log.h"
+#include "netpool/base/spec.h"
 #include "netpool/base/util.h"
 #include "rules/canon.h"
 
@@ -18,6 +19,7 @@ typedef void (*route_fn)(struct api *a, struct call *c);
 struct route {
 	enum api_method method;
 	const char *path; /* segments; an asterisk is any one */
+	const char *args; /* names the query may have, a blank between them */
 	route_fn handle;
 	bool trail; /* who did what: recorded */
 };
@@ -47,8 +49,7 @@ json_t *api_lease(struct api *a, const struct eg_lease *l)
 
 /* ---- which lease ------------------------------------------------------------------ */
 
-/* From the path and the fences; false when an error has been answered. */
-static bool which(struct call *c, struct eg_pm_which *w, bool change)
+bool api_which(struct call *c, struct eg_pm_which *w, bool change)
 {
 	const char *id = c->seg[2], *gen = api_arg(c, "generation"),
 		   *uid = api_arg(c, "uid");
@@ -100,7 +101,7 @@ static bool which(struct call *c, struct eg_pm_which *w, bool change)
 	return true;
 }
 
-static bool lease_answer(struct api *a, struct call *c, struct eg_msg *m)
+bool api_lease_answer(struct api *a, struct call *c, struct eg_msg *m)
 {
 	const struct eg_mp_lease *r = m->body;
 	char text[256];
@@ -142,8 +143,12 @@ static const struct rl_prog *lease_policy(struct api *a, struct call *c,
 	const struct rl_prog *p;
 	struct eg_err err = { 0 };
 
-	p = text ? api_policy_text(a, text, strlen(text), "policy_text", &err) :
-		   api_policy_find(a, ref, &err);
+	if (text && !api_policy_builtin(ref, text))
+		p = api_policy_text(a, text, strlen(text), "policy_text", &err);
+	else
+		p = api_policy_find(a, ref, &err);
+	if (p && text && *ref && !api_policy_is(p, ref, &err))
+		p = NULL;
 	if (p && rl_policy_permitted(p, a->ctx->conf, q->tenant, &err)) {
 		(void)eg_err_wrap(&err, "policy %s", p->name);
 		p = NULL;
@@ -161,7 +166,18 @@ static const struct rl_prog *lease_policy(struct api *a, struct call *c,
 	return p;
 }
 
-static void lease_make(struct api *a, struct call *c, const char *id)
+/* With the text it waited for; then it is as if it had always been here. */
+static void lease_again(struct api *a, struct call *c)
+{
+	struct eg_err err = { 0 };
+
+	if (api_policy_fetched(a, c, &err))
+		api_lease_make(a, c, c->lease_id);
+	else
+		bad_policy(c, EG_E_BAD_POLICY, &err);
+}
+
+void api_lease_make(struct api *a, struct call *c, const char *id)
 {
 	static struct eg_pm_lease m; /* large */
 	EG_CLEANUP_FREE char *text = NULL;
@@ -181,10 +197,15 @@ static void lease_make(struct api *a, struct call *c, const char *id)
 		api_error(c, EG_E_BAD_REQUEST, NULL, "%s", err.text);
 		return;
 	}
+	c->lease_id = id;
+	if (!text && api_policy_fetch(a, c, ref, lease_again))
+		return;
 	p = lease_policy(a, c, &m.req, ref, text);
 	if (!p)
 		return;
 	m.req.owner = c->peer_uid;
+	if (c->has_digest)
+		memcpy(m.req.request_digest, c->digest, EG_DIGEST);
 	fd = rl_prog_seal(p);
 	if (fd < 0) {
 		api_error(c, EG_E_INTERNAL, NULL, "sealed memory: %s",
@@ -192,17 +213,17 @@ static void lease_make(struct api *a, struct call *c, const char *id)
 		return;
 	}
 	api_ask(c, EG_ROLE_MAIN, EG_PM_LEASE, &m, sizeof(m), fd, API_WAIT_NS,
-		lease_answer);
+		api_lease_answer);
 }
 
 static void r_lease_put(struct api *a, struct call *c)
 {
-	lease_make(a, c, c->seg[2]);
+	api_lease_make(a, c, c->seg[2]);
 }
 
 static void r_lease_post(struct api *a, struct call *c)
 {
-	lease_make(a, c, NULL);
+	api_lease_make(a, c, NULL);
 }
 
 /* ---- one lease --------------------------------------------------------------------------- */
@@ -229,10 +250,10 @@ static bool show_lease(struct api *a, struct call *c, struct eg_msg *m)
 	struct eg_pm_which w = { .has_uid = 1 };
 
 	if (m->type != EG_MP_LEASE || r->status != EG_OK)
-		return lease_answer(a, c, m);
+		return api_lease_answer(a, c, m);
 	c->lease = malloc(sizeof(*c->lease));
 	if (!c->lease)
-		return lease_answer(a, c, m);
+		return api_lease_answer(a, c, m);
 	memcpy(c->lease, r, sizeof(*r));
 	memcpy(w.uid, r->lease.uid, EG_UID);
 	api_ask(c, EG_ROLE_MAIN, EG_PM_STATS, &w, sizeof(w), -1, API_WAIT_NS,
@@ -245,7 +266,7 @@ static void r_lease_get(struct api *a, struct call *c)
 	struct eg_pm_which w;
 
 	(void)a;
-	if (which(c, &w, false))
+	if (api_which(c, &w, false))
 		api_ask(c, EG_ROLE_MAIN, EG_PM_GET, &w, sizeof(w), -1,
 			API_WAIT_NS, show_lease);
 }
@@ -255,13 +276,12 @@ static void r_lease_delete(struct api *a, struct call *c)
 	struct eg_pm_which w;
 
 	(void)a;
-	if (which(c, &w, true))
+	if (api_which(c, &w, true))
 		api_ask(c, EG_ROLE_MAIN, EG_PM_RELEASE, &w, sizeof(w), -1,
-			API_RELEASE_NS, lease_answer);
+			API_RELEASE_NS, api_lease_answer);
 }
 
-/* A body that is one object with one known member. */
-static json_t *body_member(struct call *c, const char *name, json_t **ret)
+json_t *api_body_member(struct call *c, const char *name, json_t **ret)
 {
 	json_error_t je;
 	json_t *j = json_loadb(c->body ? c->body : "", c->len,
@@ -294,9 +314,9 @@ static void r_renew(struct api *a, struct call *c)
 	json_int_t ttl;
 
 	(void)a;
-	if (!which(c, &w, true))
+	if (!api_which(c, &w, true))
 		return;
-	j = body_member(c, "ttl_s", &v);
+	j = api_body_member(c, "ttl_s", &v);
 	if (!j)
 		return;
 	ttl = json_integer_value(v);
@@ -306,33 +326,45 @@ static void r_renew(struct api *a, struct call *c)
 	} else {
 		w.ttl_s = (uint32_t)ttl;
 		api_ask(c, EG_ROLE_MAIN, EG_PM_RENEW, &w, sizeof(w), -1,
-			API_WAIT_NS, lease_answer);
+			API_WAIT_NS, api_lease_answer);
 	}
 	json_decref(j);
+}
+
+static bool phase_lease(struct api *a, struct call *c, struct eg_msg *m);
+
+static void phase_again(struct api *a, struct call *c)
+{
+	struct eg_err err = { 0 };
+	struct eg_pm_which w;
+
+	if (!api_policy_fetched(a, c, &err))
+		bad_policy(c, EG_E_BAD_POLICY, &err);
+	else if (api_which(c, &w, true))
+		api_ask(c, EG_ROLE_MAIN, EG_PM_GET, &w, sizeof(w), -1,
+			API_WAIT_NS, phase_lease);
 }
 
 /* The lease's own policy knows its phases. */
 static bool phase_lease(struct api *a, struct call *c, struct eg_msg *m)
 {
 	const struct eg_mp_lease *r = m->body;
-	const struct policy *p;
 	const struct rl_prog *prog;
+	char ref[EG_POLICY_REF];
 	struct eg_err err = { 0 };
 	struct eg_pm_which w;
 
 	if (m->type != EG_MP_LEASE || r->status != EG_OK)
-		return lease_answer(a, c, m);
-	p = api_policy_by_digest(a, r->lease.req.policy_digest);
-	(void)rl_prog_none(&prog);
-	if (p)
-		prog = p->prog;
-	else if (memcmp(prog->digest, r->lease.req.policy_digest,
-			EG_DIGEST) != 0) {
-		api_error(c, EG_E_BAD_POLICY, NULL,
-			  "the text of the lease's policy is not known any more; put it under its name again");
+		return api_lease_answer(a, c, m);
+	(void)eg_policy_ref(&r->lease.req, ref);
+	if (api_policy_fetch(a, c, ref, phase_again))
+		return c->done;
+	prog = api_policy_find(a, ref, &err);
+	if (!prog) {
+		bad_policy(c, EG_E_BAD_POLICY, &err);
 		return true;
 	}
-	if (!which(c, &w, true))
+	if (!api_which(c, &w, true))
 		return true;
 	(void)snprintf(w.phase, sizeof(w.phase), "%s", c->phase ? c->phase : "");
 	if (rl_prog_phases(prog, w.phase, &w.phases, &err)) {
@@ -340,7 +372,7 @@ static bool phase_lease(struct api *a, struct call *c, struct eg_msg *m)
 		return true;
 	}
 	api_ask(c, EG_ROLE_MAIN, EG_PM_PHASE, &w, sizeof(w), -1, API_WAIT_NS,
-		lease_answer);
+		api_lease_answer);
 	return false;
 }
 
@@ -350,9 +382,9 @@ static void r_phase(struct api *a, struct call *c)
 	const char *s;
 	json_t *v, *j;
 
-	if (!which(c, &w, true))
+	if (!api_which(c, &w, true))
 		return;
-	j = body_member(c, "phase", &v);
+	j = api_body_member(c, "phase", &v);
 	if (!j)
 		return;
 	s = json_string_value(v);
@@ -477,7 +509,7 @@ static void list_more(struct call *c)
 }
 
 /* limit= and a numeric after=; false when refused. */
-static bool page_args(struct call *c, uint64_t *after)
+bool api_page_args(struct call *c, uint64_t *after)
 {
 	const char *limit = api_arg(c, "limit"), *from = api_arg(c, "after");
 	char *end = NULL;
@@ -510,11 +542,23 @@ static bool page_args(struct call *c, uint64_t *after)
 
 static void r_lease_list(struct api *a, struct call *c)
 {
+	const char *label = api_arg(c, "label"), *state = api_arg(c, "state");
 	uint64_t after;
 
 	(void)a;
-	if (!page_args(c, &after))
+	if (!api_page_args(c, &after))
 		return;
+	if (label && !strchr(label, '=')) {
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "label '%.60s': KEY=VALUE is accepted", label);
+		return;
+	}
+	if (state && !api_state_is(state)) {
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no state '%.40s'; leased, expired, revoked, releasing and lost are accepted",
+			  state);
+		return;
+	}
 	c->next_slot = after > UINT32_MAX ? UINT32_MAX : (uint32_t)after;
 	c->list = json_array();
 	list_more(c);
@@ -595,7 +639,7 @@ static void r_events(struct api *a, struct call *c)
 	const char *type = api_arg(c, "type");
 
 	(void)a;
-	if (!page_args(c, NULL) || !cursor_arg(c, &q.after))
+	if (!api_page_args(c, NULL) || !cursor_arg(c, &q.after))
 		return;
 	q.limit = eg_min_u32(c->limit, 256);
 	for (size_t i = 0; type && i < EG_ARRAY_SIZE(names); i++)
@@ -719,13 +763,43 @@ static void r_policy_list(struct api *a, struct call *c)
 	list_answer(c, "policies", json_null());
 }
 
+/* By digest it is the text the digest is of, whatever else is known. */
+static void policy_by_digest(struct api *a, struct call *c)
+{
+	EG_CLEANUP_FREE char *text = NULL;
+	const struct policy *kept;
+	const struct rl_prog *p;
+	struct eg_err err = { 0 };
+
+	if (c->policy_text)
+		(void)api_policy_fetched(a, c, &err);
+	p = api_policy_find(a, c->seg[2], &err);
+	if (p) {
+		kept = api_policy_by_digest(a, p->digest);
+		text = api_policy_canon(p);
+		api_json(c, 200, policy_json(p, text, !kept || kept->current));
+	} else if (c->policy_text) { /* this host would refuse it now */
+		api_json(c, 200, json_pack("{s:s, s:s, s:b, s:s}", "digest",
+					   c->seg[2], "text", c->policy_text,
+					   "current", 0, "refused", err.text));
+	} else {
+		api_error(c, EG_E_NOT_FOUND, NULL, "%s", err.text);
+	}
+}
+
 static void r_policy_get(struct api *a, struct call *c)
 {
 	struct eg_err err = { 0 };
-	const struct rl_prog *p = api_policy_find(a, c->seg[2], &err);
-	const struct policy *kept = p ? api_policy_by_digest(a, p->digest) :
-					NULL;
+	const struct policy *kept;
+	const struct rl_prog *p;
 
+	if (!strncmp(c->seg[2], "sha256:", 7)) {
+		if (!api_policy_fetch(a, c, c->seg[2], policy_by_digest))
+			policy_by_digest(a, c);
+		return;
+	}
+	p = api_policy_find(a, c->seg[2], &err);
+	kept = p ? api_policy_by_digest(a, p->digest) : NULL;
 	if (!p)
 		api_error(c, EG_E_NOT_FOUND, NULL, "%s", err.text);
 	else
@@ -741,7 +815,7 @@ static void r_policy_check(struct api *a, struct call *c)
 	struct rl_warnings w = { 0 };
 	struct eg_err err = { 0 };
 	struct rl_prog *p;
-	json_t *v, *j = body_member(c, "policy_text", &v), *out;
+	json_t *v, *j = api_body_member(c, "policy_text", &v), *out;
 	const char *text = json_string_value(v);
 	size_t n;
 
@@ -767,6 +841,19 @@ static void r_policy_check(struct api *a, struct call *c)
 
 /* ---- evidence ------------------------------------------------------------------------------------ */
 
+/* An ended lease whose tombstone is gone, too. */
+static void evidence_found(struct api *a, struct call *c)
+{
+	struct eg_lease l = { 0 };
+	const char *uid = json_string_value(json_object_get(c->doc, "uid"));
+
+	if (uid && api_uid_parse(uid, l.uid))
+		(void)api_evidence_open(a, c, &l);
+	else
+		api_error(c, EG_E_INTERNAL, NULL,
+			  "the evidence of this lease cannot be read");
+}
+
 static bool evidence_lease(struct api *a, struct call *c, struct eg_msg *m)
 {
 	static const uint8_t zero[EG_UID];
@@ -774,10 +861,14 @@ static bool evidence_lease(struct api *a, struct call *c, struct eg_msg *m)
 
 	if (m->type != EG_MP_LEASE)
 		return false;
+	if (r->status == EG_E_NOT_FOUND) {
+		api_find(c, evidence_found);
+		return c->done;
+	}
 	/* An ended lease of the last while: its tombstone knows the uid. */
 	if (r->status != EG_OK &&
 	    (r->status != EG_E_GONE || !memcmp(r->lease.uid, zero, EG_UID)))
-		return lease_answer(a, c, m);
+		return api_lease_answer(a, c, m);
 	return api_evidence_open(a, c, &r->lease);
 }
 
@@ -786,7 +877,7 @@ static void evidence(struct call *c, enum eg_evidence file)
 	struct eg_pm_which w;
 	struct eg_lease l = { 0 };
 
-	if (!which(c, &w, false))
+	if (!api_which(c, &w, false))
 		return;
 	c->evidence = file;
 	if (w.has_uid) {
@@ -819,27 +910,39 @@ static void r_manifest(struct api *a, struct call *c)
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
+#define FENCES "generation uid"
+#define PAGE "limit after"
+
 static const struct route routes[] = {
-	{ API_PUT, "v1/leases/*", r_lease_put, true },
-	{ API_POST, "v1/leases", r_lease_post, true },
-	{ API_GET, "v1/leases", r_lease_list, false },
-	{ API_GET, "v1/leases/*", r_lease_get, false },
-	{ API_DELETE, "v1/leases/*", r_lease_delete, true },
-	{ API_POST, "v1/leases/*/renew", r_renew, true },
-	{ API_POST, "v1/leases/*/phase", r_phase, true },
-	{ API_GET, "v1/leases/*/denials", r_denials, false },
-	{ API_GET, "v1/leases/*/denials.pcap", r_pcap, false },
-	{ API_GET, "v1/leases/*/manifest", r_manifest, false },
-	{ API_GET, "v1/policies", r_policy_list, false },
-	{ API_POST, "v1/policies/check", r_policy_check, false },
-	{ API_GET, "v1/policies/*", r_policy_get, false },
-	{ API_GET, "v1/events", r_events, false },
-	{ API_GET, "v1/pool", r_pool, false },
-	{ API_GET, "v1/version", r_version, false },
-	{ API_GET, "healthz", r_health, false },
-	{ API_GET, "readyz", r_ready, false },
-	{ API_GET, "metrics", r_metrics, false },
+	{ API_PUT, "v1/leases/*", "", r_lease_put, true },
+	{ API_POST, "v1/leases", "", r_lease_post, true },
+	{ API_GET, "v1/leases", "run tenant label state " PAGE, r_lease_list,
+	  false },
+	{ API_GET, "v1/leases/*", FENCES, r_lease_get, false },
+	{ API_DELETE, "v1/leases/*", FENCES, r_lease_delete, true },
+	{ API_POST, "v1/leases/*/renew", FENCES, r_renew, true },
+	{ API_POST, "v1/leases/*/phase", FENCES, r_phase, true },
+	{ API_POST, "v1/leases/*/revoke", FENCES, api_r_revoke, true },
+	{ API_POST, "v1/leases/*/annotate", FENCES, api_r_annotate, true },
+	{ API_POST, "v1/leases/*/fork", FENCES, api_r_fork, true },
+	{ API_GET, "v1/leases/*/spec", FENCES, api_r_spec, false },
+	{ API_GET, "v1/leases/*/denials",
+	  FENCES " reason layer phase name " PAGE, r_denials, false },
+	{ API_GET, "v1/leases/*/denials.pcap", FENCES, r_pcap, false },
+	{ API_GET, "v1/leases/*/manifest", FENCES, r_manifest, false },
+	{ API_GET, "v1/policies", "", r_policy_list, false },
+	{ API_POST, "v1/policies/check", "", r_policy_check, false },
+	{ API_GET, "v1/policies/*", "", r_policy_get, false },
+	{ API_GET, "v1/events", "type " PAGE, r_events, false },
+	{ API_GET, "v1/pool", "", r_pool, false },
+	{ API_GET, "v1/version", "", r_version, false },
+	{ API_GET, "healthz", "", r_health, false },
+	{ API_GET, "readyz", "", r_ready, false },
+	{ API_GET, "metrics", "", r_metrics, false },
 };
+
+static const char *const methods[] = { "GET", "PUT", "POST", "DELETE" };
+_Static_assert(EG_ARRAY_SIZE(methods) == API_METHODS, "methods");
 
 static bool path_matches(const char *path, const struct call *c)
 {
@@ -864,10 +967,55 @@ static void trail(const struct call *c, const char *path)
 		(void)eg_escape(id, sizeof(id), c->seg[2], strlen(c->seg[2]));
 	eg_info("api uid=%u pid=%u call=%s %s lease=%s", c->peer_uid,
 		c->peer_pid,
-		c->method == API_PUT	? "PUT" :
-		c->method == API_DELETE ? "DELETE" :
-					  "POST",
-		path, id);
+		methods[c->method], path, id);
+}
+
+/* What the path does take, as the Allow header says it. */
+static void not_that_method(struct call *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(routes); i++)
+		if (path_matches(routes[i].path, c) && n < sizeof(c->allow))
+			n += (size_t)snprintf(
+				c->allow + n, sizeof(c->allow) - n, "%s%s%s",
+				n ? ", " : "", methods[routes[i].method],
+				routes[i].method == API_GET ? ", HEAD" : "");
+	api_http_error(c, 405, "method-not-allowed",
+		       "this path does not take that method; %s are accepted",
+		       c->allow);
+}
+
+static bool listed(const char *args, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *p = strstr(args, name); p && len;
+	     p = strstr(p + 1, name))
+		if ((p == args || p[-1] == ' ') && (!p[len] || p[len] == ' '))
+			return true;
+	return false;
+}
+
+/* An argument nobody looks at is a mistake of the caller, not a detail. */
+static bool args_ok(struct call *c, const struct route *r)
+{
+	const char *bad = api_unknown_arg(c, r->args, listed);
+
+	if (!bad)
+		return true;
+	if (listed(r->args, bad))
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "query argument '%.40s' is given twice", bad);
+	else if (*r->args)
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no query argument '%.40s'; accepted are: %s",
+			  bad, r->args);
+	else
+		api_error(c, EG_E_BAD_REQUEST, NULL,
+			  "there is no query argument '%.40s'; this path takes none",
+			  bad);
+	return false;
 }
 
 void api_dispatch(struct api *a, struct call *c)
@@ -890,12 +1038,11 @@ void api_dispatch(struct api *a, struct call *c)
 	if (!path)
 		api_http_error(c, 404, "not-found", "there is no such path");
 	else if (!found)
-		api_http_error(c, 405, "bad-request",
-			       "this path does not take that method");
+		not_that_method(c);
 	else if (c->read_only && c->method != API_GET)
 		api_error(c, EG_E_FORBIDDEN, NULL,
 			  "this socket serves GET only");
-	else {
+	else if (args_ok(c, found)) {
 		if (found->trail)
 			trail(c, found->path);
 		found->handle(a, c);

@@ -20,6 +20,8 @@
 #include "netpool/base/adopt.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
+#include "netpool/base/spec.h"
+#include "netpool/base/stamp.h"
 #include "netpool/base/util.h"
 #include "netpool/state.h"
 
@@ -212,8 +214,9 @@ static const char *req_check(const struct eg_lease_req *q)
 {
 	if (!text_ok(q->id, EG_ID, "._-", true) ||
 	    !text_ok(q->run, EG_ID, "._:@/+=-", true) ||
-	    !text_ok(q->tenant, EG_ID, "._:@/+=-", true))
-		return "id, run or tenant is not of the accepted form";
+	    !text_ok(q->tenant, EG_ID, "._:@/+=-", true) ||
+	    !text_ok(q->parent_id, EG_ID, "._-", true))
+		return "id, run, tenant or parent is not of the accepted form";
 	if (q->nlabels > EG_LABELS)
 		return "more than 32 labels";
 	if (q->guest.mode >= EG_GUEST_COUNT)
@@ -341,25 +344,38 @@ static void lease_fail(struct np_main *m, struct np_lease *l, enum eg_status st,
 		eg_warning("slot %u waits for build to be scrapped", slot);
 }
 
+/* No name for it: it has expired and is held, or it is revoked. */
+static uint8_t closed_for(const struct np_lease *l)
+{
+	return l->l.state == EG_LEASE_REVOKED ? EG_REASON_REVOKED :
+	       l->l.state == EG_LEASE_EXPIRED ? EG_REASON_DNS_DENIED :
+						EG_REASON_NONE;
+}
+
 void np_lease_announce(struct np_main *m, struct np_lease *l, bool dns, bool audit)
 {
 	static struct eg_ma_lease a;
+	struct eg_ma_policy text;
 	struct eg_md_lease d = {.slot = l->l.slot,
 				.phases = l->phases,
 				.generation = l->l.generation,
-				.report = l->l.req.report};
+				.report = l->l.req.report,
+				.closed = closed_for(l)};
 
 	memcpy(d.digest, l->l.req.policy_digest, EG_DIGEST);
-	if (dns && l->l.state != EG_LEASE_EXPIRED)
+	if (dns)
 		(void)eg_role_send(m->ctx, EG_ROLE_DNS, EG_MD_LEASE, 0, &d,
 				   sizeof(d), l->prog->fd);
 	if (!audit)
 		return;
+	np_prog_tell(m, l->prog); /* first: what the lease then names */
 	memset(&a, 0, sizeof(a));
 	memcpy(&a.lease, &l->l,
 	       offsetof(struct eg_lease, req.label) +
 		       l->l.req.nlabels * sizeof(struct eg_label));
 	m->k->phase_names(l->prog, l->phases, a.phase_names);
+	(void)m->k->prog_text(l->prog, &text);
+	memcpy(a.in_force, text.digest, EG_DIGEST);
 	(void)eg_role_send(m->ctx, EG_ROLE_AUDIT, EG_MA_LEASE, 0, &a, sizeof(a),
 			   -1);
 }
@@ -373,6 +389,19 @@ static void lease_time(struct np_main *m, const struct np_lease *l)
 	       us >= 1ULL << (b + 1))
 		b++;
 	m->count.lease_us_bucket[b]++;
+}
+
+static void lease_event(struct np_main *m, const struct np_lease *l)
+{
+	char uid[EG_UUID_TEXT];
+
+	if (eg_parent_has(&l->l.req))
+		np_event(m, EG_EV_LEASED, EG_CAUSE_API, l,
+			 "slot %u, forked from uid:%s", l->l.slot,
+			 eg_uuid_format(l->l.req.parent_uid, uid));
+	else
+		np_event(m, EG_EV_LEASED, EG_CAUSE_API, l, "slot %u",
+			 l->l.slot);
 }
 
 /* Last step: kernel, record, siblings, caller. */
@@ -402,7 +431,7 @@ static void lease_finish(struct np_main *m, struct np_lease *l)
 			np_lease_reply(m, l->waiter[i].cookie, EG_OK_CREATED,
 				       &l->l, "%s", "");
 	memset(l->waiter, 0, sizeof(l->waiter));
-	np_event(m, EG_EV_LEASED, EG_CAUSE_API, l, "slot %u", l->l.slot);
+	lease_event(m, l);
 	np_pool_run(m);
 }
 
@@ -588,6 +617,27 @@ static bool at_rest(struct np_main *m, uint64_t cookie, struct np_lease *l)
 	return false;
 }
 
+/* Only one in force can be renewed or moved to another phase. */
+static bool changeable(struct np_main *m, uint64_t cookie,
+		       const struct np_lease *l)
+{
+	if (l->l.state == EG_LEASE_LEASED)
+		return true;
+	if (l->l.state == EG_LEASE_REVOKED)
+		np_lease_reply(m, cookie, EG_E_REVOKED, NULL,
+			       "lease %s has been revoked%s%s", l->l.req.id,
+			       l->l.revoked_why[0] ? ": " : "",
+			       l->l.revoked_why);
+	else
+		np_lease_reply(m, cookie, EG_E_GONE, NULL,
+			       "lease %s has %s and cannot be changed any more",
+			       l->l.req.id,
+			       l->l.state == EG_LEASE_LOST ?
+				       "lost its namespace" :
+				       "expired");
+	return false;
+}
+
 void np_lease_renew(struct np_main *m, uint64_t cookie,
 		    const struct eg_pm_which *w)
 {
@@ -603,17 +653,15 @@ void np_lease_renew(struct np_main *m, uint64_t cookie,
 			       w->ttl_s, m->conf->max_ttl_s);
 		return;
 	}
-	if (l->l.state != EG_LEASE_LEASED) {
-		np_lease_reply(m, cookie, EG_E_GONE, NULL,
-			       "the lease has ended and cannot be renewed");
+	if (!changeable(m, cookie, l))
 		return;
-	}
 	l->l.expires_ns = eg_wall_ns() + ttl;
 	l->l.expires_boot_ns = eg_boot_ns() + ttl;
 	l->l.req.ttl_s = w->ttl_s;
 	l->said_80 = l->said_60 = false;
 	if (np_record_write(m, l, &err))
 		eg_error("record of %s: %s", l->l.req.id, err.text);
+	np_lease_announce(m, l, false, true); /* its request says ttl_s */
 	np_event(m, EG_EV_RENEWED, EG_CAUSE_API, l, "for %u s", w->ttl_s);
 	np_lease_reply(m, cookie, EG_OK, &l->l, "%s", "");
 }
@@ -625,7 +673,7 @@ void np_lease_phase(struct np_main *m, uint64_t cookie,
 	struct eg_err err = {0};
 	uint32_t old;
 
-	if (!l || !at_rest(m, cookie, l))
+	if (!l || !at_rest(m, cookie, l) || !changeable(m, cookie, l))
 		return;
 	if (memchr(w->phase, 0, sizeof(w->phase)) == NULL) {
 		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL,
@@ -646,6 +694,159 @@ void np_lease_phase(struct np_main *m, uint64_t cookie,
 		eg_error("record of %s: %s", l->l.req.id, err.text);
 	np_lease_announce(m, l, true, true);
 	np_event(m, EG_EV_PHASE, EG_CAUSE_API, l, "%.100s", l->l.req.phase);
+	np_lease_reply(m, cookie, EG_OK, &l->l, "%s", "");
+}
+
+/*
+ * np_lease_close() - from here on nothing new, for @state REVOKED nothing
+ *
+ * `none` takes the policy's place in one batch with the rest; the lease keeps
+ * the policy's name and digest, which are what it was leased with. On failure
+ * the lease is as it was.
+ */
+int np_lease_close(struct np_main *m, struct np_lease *l,
+		   enum eg_lease_state state, struct eg_err *err)
+{
+	struct np_prog *none = NULL, *old = l->prog;
+	uint8_t was = l->l.state;
+	uint32_t phases = l->phases;
+	int fd = -1, r = m->k->prog_none(&fd);
+
+	if (r)
+		return eg_err_sys(err, r, "sealed memory");
+	r = np_prog_get(m, &fd, &none, err);
+	eg_close_p(&fd);
+	if (r)
+		return r;
+	l->prog = none;
+	l->phases = 0;
+	l->l.state = (uint8_t)state;
+	r = m->k->rephase(m, l, err);
+	if (r) {
+		l->prog = old;
+		l->phases = phases;
+		l->l.state = was;
+		np_prog_put(m, none);
+		return r;
+	}
+	m->k->digest(l->prog, l->phases, l->l.enforced_digest);
+	if (np_record_prog(m, none, err) || np_record_write(m, l, err))
+		eg_error("record of %s: %s", l->l.req.id, err->text);
+	np_lease_announce(m, l, true, true);
+	np_record_unprog(m, old);
+	np_prog_put(m, old);
+	return 0;
+}
+
+static bool why_ok(const char why[EG_WHY])
+{
+	size_t n = strnlen(why, EG_WHY);
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)why[i] < 0x20 || why[i] == 0x7f)
+			return false;
+	return n < EG_WHY;
+}
+
+void np_lease_revoke(struct np_main *m, uint64_t cookie,
+		     const struct eg_pm_which *w)
+{
+	struct np_lease *l = np_lease_which(m, cookie, w, true);
+	struct eg_err err = {0};
+	int64_t was;
+
+	if (!l || !at_rest(m, cookie, l))
+		return;
+	if (l->l.state == EG_LEASE_REVOKED) { /* the first reason stays */
+		np_lease_reply(m, cookie, EG_OK, &l->l, "%s", "");
+		return;
+	}
+	if (!why_ok(w->why)) {
+		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL,
+			       "the reason is not a line of text");
+		return;
+	}
+	was = l->l.revoked_ns;
+	l->l.revoked_ns = eg_wall_ns();
+	memcpy(l->l.revoked_why, w->why, EG_WHY);
+	if (np_lease_close(m, l, EG_LEASE_REVOKED, &err)) {
+		l->l.revoked_ns = was;
+		np_lease_reply(m, cookie, EG_E_INTERNAL, NULL, "%s", err.text);
+		return;
+	}
+	np_event(m, EG_EV_REVOKED, EG_CAUSE_API, l, "%s", l->l.revoked_why);
+	np_lease_reply(m, cookie, EG_OK, &l->l, "%s", "");
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+/* Where a key is among the labels, or its new place; NULL: no room. */
+static struct eg_label *label_at(struct eg_lease_req *q, const char *key)
+{
+	for (unsigned int i = 0; i < q->nlabels; i++)
+		if (!strncmp(q->label[i].key, key, EG_LABEL_KEY))
+			return &q->label[i];
+	return q->nlabels < EG_LABELS ? &q->label[q->nlabels++] : NULL;
+}
+
+/* The lease with more labels, in the place of the one there was. */
+static struct np_lease *relabel(struct np_main *m, struct np_lease *l,
+				const struct eg_lease_req *q)
+{
+	struct np_lease *n = realloc(l, np_lease_size(q->nlabels));
+
+	if (!n)
+		return NULL;
+	m->slot[n->l.slot].lease = n;
+	n->l.req.nlabels = q->nlabels;
+	memcpy(n->l.req.label, q->label, q->nlabels * sizeof(q->label[0]));
+	return n;
+}
+
+static const char *annotate_check(const struct eg_pm_annotate *q)
+{
+	if (q->nlabels > EG_LABELS)
+		return "more than 32 labels";
+	for (uint32_t i = 0; i < q->nlabels; i++)
+		if (!q->label[i].key[0] ||
+		    !memchr(q->label[i].key, 0, EG_LABEL_KEY) ||
+		    !memchr(q->label[i].value, 0, EG_LABEL_VALUE))
+			return "a label is not terminated or has no key";
+	return NULL;
+}
+
+void np_lease_annotate(struct np_main *m, uint64_t cookie,
+		       const struct eg_pm_annotate *q)
+{
+	static struct eg_lease_req all; /* large; every use fills it anew */
+	struct np_lease *l = np_lease_which(m, cookie, &q->which, true);
+	const char *bad = annotate_check(q);
+	struct eg_err err = {0};
+
+	if (!l || !at_rest(m, cookie, l))
+		return;
+	all.nlabels = l->l.req.nlabels;
+	memcpy(all.label, l->l.req.label, all.nlabels * sizeof(all.label[0]));
+	for (uint32_t i = 0; !bad && i < q->nlabels; i++) {
+		struct eg_label *to = label_at(&all, q->label[i].key);
+
+		if (to)
+			*to = q->label[i];
+		else
+			bad = "the lease would have more than 32 labels; 32 are accepted, a key that is there is replaced";
+	}
+	if (bad) {
+		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL, "%s", bad);
+		return;
+	}
+	l = relabel(m, l, &all);
+	if (!l) {
+		np_lease_reply(m, cookie, EG_E_INTERNAL, NULL, "out of memory");
+		return;
+	}
+	if (np_record_write(m, l, &err))
+		eg_error("record of %s: %s", l->l.req.id, err.text);
+	np_lease_announce(m, l, false, true);
 	np_lease_reply(m, cookie, EG_OK, &l->l, "%s", "");
 }
 

@@ -33,6 +33,7 @@ static struct rl_lease lease_of(const struct np_main *m, const struct np_lease *
 				 .phases = l->phases,
 				 .drop = drop,
 				 .report = l->l.req.report,
+				 .revoked = l->l.state == EG_LEASE_REVOKED,
 				 .tenant = l->l.req.tenant,
 				 .flows = l->l.req.flows,
 				 .new_flows_s = l->l.req.new_flows_s,
@@ -113,6 +114,19 @@ static void prog_unmap(struct np_prog *p)
 {
 	rl_prog_unmap(p->map);
 	p->map = NULL;
+}
+
+/* Where its text lies; nothing here looks at what is in it. */
+static bool prog_text(const struct np_prog *np, struct eg_ma_policy *ret)
+{
+	const struct rl_prog *p = np->map;
+	size_t len;
+	const char *text = rl_prog_text(p, &len);
+
+	*ret = (struct eg_ma_policy){
+		.offset = (uint64_t)(text - (const char *)p), .len = len};
+	memcpy(ret->digest, p->digest, EG_DIGEST);
+	return len;
 }
 
 static int prog_none(int *ret_fd)
@@ -349,6 +363,7 @@ const struct np_enforcer np_enforcer_kernel = {
 	.host_addrs = host_addrs,
 	.prog_map = prog_map,
 	.prog_unmap = prog_unmap,
+	.prog_text = prog_text,
 	.prog_none = prog_none,
 	.phase_names = phase_names,
 	.digest = digest,

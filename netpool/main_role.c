@@ -119,8 +119,10 @@ static void main_on_peer(struct eg_role_ctx *ctx, enum eg_role peer)
 		np_pool_start(m);
 	else if (peer == EG_ROLE_DNS)
 		leases_announce(m, true, false);
-	else if (peer == EG_ROLE_AUDIT)
+	else if (peer == EG_ROLE_AUDIT) {
+		np_prog_untold(m);
 		leases_announce(m, false, true);
+	}
 	if (!m->peer_seen[peer]) {
 		m->peer_seen[peer] = true;
 		return;
@@ -181,6 +183,10 @@ static void from_api(struct np_main *m, struct eg_msg *msg)
 		np_lease_renew(m, msg->cookie, msg->body);
 	else if (msg->type == EG_PM_PHASE)
 		np_lease_phase(m, msg->cookie, msg->body);
+	else if (msg->type == EG_PM_REVOKE)
+		np_lease_revoke(m, msg->cookie, msg->body);
+	else if (msg->type == EG_PM_ANNOTATE)
+		np_lease_annotate(m, msg->cookie, msg->body);
 	else if (msg->type == EG_PM_STATS)
 		np_stats_request(m, msg->cookie, msg->body);
 	else if (msg->type == EG_PM_EVENTS)

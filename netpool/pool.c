@@ -649,7 +649,9 @@ static void on_event(struct np_main *m, const struct eg_bm_slot *a)
 	    !s->lease || s->lease->l.state == EG_LEASE_LOST)
 		return;
 	if (a->error == -ENODEV) {
-		s->lease->l.state = EG_LEASE_LOST;
+		/* A revoked one stays that: nothing of it passes anyway. */
+		if (s->lease->l.state != EG_LEASE_REVOKED)
+			s->lease->l.state = EG_LEASE_LOST;
 		np_event(m, EG_EV_GUEST_GONE, EG_CAUSE_KERNEL, s->lease,
 			 "the link of the sandbox is gone");
 		if (np_record_write(m, s->lease, &err))

@@ -52,3 +52,20 @@ void np_prog_put(struct np_main *m, struct np_prog *p)
 	eg_close_p(&p->fd);
 	free(p);
 }
+
+void np_prog_tell(struct np_main *m, struct np_prog *p)
+{
+	struct eg_ma_policy q;
+
+	if (p->told || !m->k->prog_text(p, &q))
+		return;
+	/* It is away: all is said again when it is back. */
+	p->told = !eg_role_send(m->ctx, EG_ROLE_AUDIT, EG_MA_POLICY, 0, &q,
+				sizeof(q), p->fd);
+}
+
+void np_prog_untold(struct np_main *m)
+{
+	for (struct np_prog *p = m->progs; p; p = p->next)
+		p->told = false;
+}

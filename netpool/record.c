@@ -147,13 +147,20 @@ int np_record_write(struct np_main *m, const struct np_lease *l,
 			body_size(l->l.req.nlabels), err);
 }
 
+void np_record_unprog(struct np_main *m, const struct np_prog *p)
+{
+	char name[80];
+
+	if (p->refs == 1)
+		file_remove(m, prog_name(name, p->digest));
+}
+
 void np_record_remove(struct np_main *m, const struct np_lease *l)
 {
 	char name[80];
 
 	file_remove(m, lease_name(name, &l->l));
-	if (l->prog->refs == 1)
-		file_remove(m, prog_name(name, l->prog->digest));
+	np_record_unprog(m, l->prog);
 }
 
 int np_record_prog(struct np_main *m, const struct np_prog *p, struct eg_err *err)

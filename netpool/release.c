@@ -261,36 +261,15 @@ static void warn_expiry(struct np_main *m, struct np_lease *l, int64_t now)
 /* on_expiry=hold: nothing new, what is established may finish. */
 static void lease_hold(struct np_main *m, struct np_lease *l)
 {
-	struct eg_md_unlease u = {.slot = l->l.slot,
-				  .generation = l->l.generation};
-	struct np_prog *none = NULL, *old = l->prog;
 	struct eg_err err = {0};
-	int fd = -1, r = m->k->prog_none(&fd);
 
-	if (!r)
-		r = np_prog_get(m, &fd, &none, &err);
-	eg_close_p(&fd);
-	if (!r) {
-		l->prog = none;
-		r = m->k->rephase(m, l, &err);
-	}
-	if (r) {
-		eg_error("lease %s cannot be held: %s; released", l->l.req.id,
-			 err.text);
-		l->prog = old;
-		np_prog_put(m, none);
-		np_release(m, l, EG_CAUSE_EXPIRY);
-		return;
-	}
-	np_prog_put(m, old);
-	l->l.state = EG_LEASE_EXPIRED;
 	/* Counts from here to max_ttl, then it is released all the same. */
 	l->l.expires_boot_ns =
 		l->l.created_boot_ns + m->conf->max_ttl_s * EG_NSEC_PER_SEC;
-	(void)np_record_prog(m, none, &err);
-	(void)np_record_write(m, l, &err);
-	(void)eg_role_send(m->ctx, EG_ROLE_DNS, EG_MD_UNLEASE, 0, &u, sizeof(u),
-			   -1);
+	if (!np_lease_close(m, l, EG_LEASE_EXPIRED, &err))
+		return;
+	eg_error("lease %s cannot be held: %s; released", l->l.req.id, err.text);
+	np_release(m, l, EG_CAUSE_EXPIRY);
 }
 
 static void lease_expire(struct np_main *m, struct np_lease *l)

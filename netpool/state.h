@@ -68,7 +68,8 @@ enum np_step {
 struct np_prog {
 	struct np_prog *next;
 	uint32_t refs;
-	int fd; /* sealed memory, to pass on to dns */
+	int fd; /* sealed memory, to pass on to dns and audit */
+	bool told; /* this audit has its text */
 	const void *map;
 	uint8_t digest[EG_DIGEST];
 };
@@ -179,6 +180,8 @@ struct np_enforcer {
 	int (*prog_map)(struct np_main *m, int fd, struct np_prog *p,
 			struct eg_err *err);
 	void (*prog_unmap)(struct np_prog *p);
+	/* which policy, and where its text lies; false: it has none */
+	bool (*prog_text)(const struct np_prog *p, struct eg_ma_policy *ret);
 	int (*prog_none)(int *ret_fd); /* the built-in policy, sealed */
 	void (*phase_names)(const struct np_prog *p, uint32_t phases,
 			    char buf[EG_PHASES * EG_PHASE]);
@@ -288,6 +291,12 @@ void np_lease_reply(struct np_main *m, uint64_t cookie, enum eg_status st,
 	__attribute__((format(printf, 5, 6)));
 void np_lease_renew(struct np_main *m, uint64_t cookie,
 		    const struct eg_pm_which *w);
+void np_lease_revoke(struct np_main *m, uint64_t cookie,
+		     const struct eg_pm_which *w);
+void np_lease_annotate(struct np_main *m, uint64_t cookie,
+		       const struct eg_pm_annotate *q);
+int np_lease_close(struct np_main *m, struct np_lease *l,
+		   enum eg_lease_state state, struct eg_err *err);
 void np_lease_phase(struct np_main *m, uint64_t cookie,
 		    const struct eg_pm_which *w);
 void np_lease_get(struct np_main *m, uint64_t cookie,
@@ -327,11 +336,18 @@ int np_prog_get(struct np_main *m, int *fd, struct np_prog **ret,
 		struct eg_err *err);
 void np_prog_put(struct np_main *m, struct np_prog *p);
 
+/* np_prog_tell() - audit keeps the text of what is enforced, once. */
+void np_prog_tell(struct np_main *m, struct np_prog *p);
+/* np_prog_untold() - audit is another one. */
+void np_prog_untold(struct np_main *m);
+
 /* ---- record.c ------------------------------------------------------------------ */
 
 int np_record_write(struct np_main *m, const struct np_lease *l,
 		    struct eg_err *err);
 void np_record_remove(struct np_main *m, const struct np_lease *l);
+/* np_record_unprog() - the lease that lets go of @p is the last to have it */
+void np_record_unprog(struct np_main *m, const struct np_prog *p);
 int np_record_prog(struct np_main *m, const struct np_prog *p,
 		   struct eg_err *err);
 /* np_record_dir() - the directory of records, opened; negative errno */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define COMMON (1U << 31)
+#define CANON_HEAD "# \"canon\":"
 
 struct item {
 	char *text; /* heap */
@@ -117,7 +118,7 @@ static void print_all(const struct rl_prog *p, FILE *f,
 	uint32_t order[EG_PHASES] = {0};
 	char head[EG_PHASE + 8];
 
-	fprintf(f, "# \"canon\":%d\n[policy]\n", RL_CANON_VERSION);
+	fprintf(f, CANON_HEAD "%d\n[policy]\n", RL_CANON_VERSION);
 	if (p->name[0])
 		fprintf(f, "name = %s\n", p->name);
 	if (p->description[0])
@@ -166,6 +167,13 @@ int rl_canon_text(const struct rl_prog *p, char **ret, size_t *ret_len)
 	*ret_len = len;
 	text = NULL;
 	return 0;
+}
+
+bool rl_canon_is(const char *text, size_t len)
+{
+	size_t n = strlen(CANON_HEAD);
+
+	return len > n && !memcmp(text, CANON_HEAD, n);
 }
 
 int rl_canon_digest(const struct rl_prog *p, uint8_t ret[EG_DIGEST])

@@ -16,6 +16,7 @@
 
 #include "rules/policy.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,6 +27,9 @@
  * @ret:	NUL-terminated, to be free()d
  */
 int rl_canon_text(const struct rl_prog *p, char **ret, size_t *ret_len);
+
+/* rl_canon_is() - does it begin as a canonical text does? */
+bool rl_canon_is(const char *text, size_t len);
 
 /* rl_canon_digest() - SHA-256 over it; 0 or -ENOMEM. */
 int rl_canon_digest(const struct rl_prog *p, uint8_t ret[EG_DIGEST]);

@@ -9,6 +9,7 @@
  *   tx, rx     L . E|0xff, L . E   traffic counters
  *   lograte    L . E          its own log rate
  *   quiet, report, newflows, flows   L, as the lease says
+ *   revoked    L              all of it is denied; then it has no `live`
  *   xNNN       the policy's addresses;  pNNN  its pins, each with a timeout
  *
  * Packets add, under L . E|reason: denied, suppressed, sent; under L . E:
@@ -244,6 +245,7 @@ enum part {
 	PART_REPORT,
 	PART_NEWFLOWS,
 	PART_FLOWS,
+	PART_REVOKED,
 	PARTS,
 };
 
@@ -252,7 +254,7 @@ static const char *const part_set[PARTS] = {
 	[PART_TX] = "tx",	    [PART_RX] = "rx",
 	[PART_LOGRATE] = "lograte", [PART_QUIET] = "quiet",
 	[PART_REPORT] = "report",   [PART_NEWFLOWS] = "newflows",
-	[PART_FLOWS] = "flows",
+	[PART_FLOWS] = "flows",	    [PART_REVOKED] = "revoked",
 };
 
 static void part_key(struct rl_key *k, enum part p, uint32_t link, uint32_t mark)
@@ -272,6 +274,7 @@ static void part_key(struct rl_key *k, enum part p, uint32_t link, uint32_t mark
 	case PART_REPORT:
 	case PART_NEWFLOWS:
 	case PART_FLOWS:
+	case PART_REVOKED:
 	case PARTS:
 		break;
 	}
@@ -292,7 +295,9 @@ static bool part_fill(struct rl_elem *e, enum part p, const struct rl_lease *l,
 		e->data = mark;
 		return true;
 	case PART_LIVE:
-		return true;
+		return !l->revoked;
+	case PART_REVOKED:
+		return l->revoked;
 	case PART_TX:
 	case PART_RX:
 		e->state.kind = RL_STATE_COUNTER;
@@ -511,7 +516,8 @@ static void rephase_pins(struct rl_gw *gw, struct rl_slot *s,
 static void rephase_parts(struct rl_gw *gw, const struct rl_slot *s,
 			  const struct rl_lease *l)
 {
-	static const enum part may[] = {PART_QUIET, PART_REPORT};
+	static const enum part may[] = {PART_LIVE, PART_QUIET, PART_REPORT,
+					PART_REVOKED};
 	uint32_t link = eg_plan_ifindex(gw->conf, l->slot);
 	struct rl_elem e;
 
@@ -628,10 +634,12 @@ int rl_gw_unlease(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 				  slot, (unsigned long long)generation);
 	if (s->known && !s->leased)
 		return 0;
-	if (s->leased)
-		found[PART_LEASE].present = found[PART_LIVE].present = true;
-	else
+	if (s->leased) {
+		found[PART_LEASE].present = true;
+		found[PART_LIVE].present = !s->lease.revoked;
+	} else {
 		rc = parts_found(gw, slot, generation, found, err);
+	}
 	if (rc)
 		return rc;
 	rl_begin(gw->nl);
@@ -648,15 +656,23 @@ static const uint8_t kernel_reason[] = {
 	EG_REASON_METADATA,    EG_REASON_PRIVATE,  EG_REASON_RESERVED,
 	EG_REASON_NOT_ALLOWED, EG_REASON_UNLEASED, EG_REASON_SPOOFED,
 	EG_REASON_HOST,	       EG_REASON_FRAGMENT, EG_REASON_INVALID,
-	EG_REASON_RATE,	       EG_REASON_QUOTA,
+	EG_REASON_RATE,	       EG_REASON_QUOTA,	   EG_REASON_REVOKED,
 };
 #define KERNEL_REASONS EG_ARRAY_SIZE(kernel_reason)
 
 static const char *const count_set[] = {"denied", "suppressed", "sent"};
 #define COUNTS EG_ARRAY_SIZE(count_set)
 
-/* Everything packets of a lease can have made, by exact key. */
-#define MADE (KERNEL_REASONS * COUNTS + 4)
+/*
+ * What a link is denied for that no lease has, as it is between the end of
+ * its lease and the moment it goes down. Nobody's, and gone with the link.
+ */
+static const uint8_t bare_reason[] = {EG_REASON_UNLEASED, EG_REASON_SPOOFED,
+				      EG_REASON_FRAGMENT, EG_REASON_INVALID};
+#define BARE_REASONS EG_ARRAY_SIZE(bare_reason)
+
+/* Everything packets of a lease and its link can have made, by exact key. */
+#define MADE ((KERNEL_REASONS + BARE_REASONS) * COUNTS + 5)
 
 static void ask_counters(struct rl_ask *ask, uint32_t link, uint32_t mark)
 {
@@ -670,12 +686,20 @@ static void ask_counters(struct rl_ask *ask, uint32_t link, uint32_t mark)
 static void ask_made(struct rl_ask ask[MADE], uint32_t link, uint32_t mark)
 {
 	static const uint8_t dns[] = {IPPROTO_UDP, IPPROTO_TCP};
+	const uint32_t marks[] = {mark, 0};
 	size_t n = KERNEL_REASONS * COUNTS;
 
 	ask_counters(ask, link, mark);
-	ask[n].set = "share";
-	rl_key_host(&ask[n].key, link);
-	rl_key_host(&ask[n++].key, mark);
+	for (size_t i = 0; i < BARE_REASONS * COUNTS; i++) {
+		ask[n].set = count_set[i % COUNTS];
+		rl_key_host(&ask[n].key, link);
+		rl_key_host(&ask[n++].key, bare_reason[i / COUNTS]);
+	}
+	for (size_t i = 0; i < EG_ARRAY_SIZE(marks); i++) {
+		ask[n].set = "share";
+		rl_key_host(&ask[n].key, link);
+		rl_key_host(&ask[n++].key, marks[i]);
+	}
 	ask[n].set = "icmprate";
 	rl_key_host(&ask[n++].key, link);
 	for (size_t i = 0; i < sizeof(dns); i++) {
@@ -708,7 +732,8 @@ static int scrub_seen(struct rl_gw *gw, uint32_t link, uint32_t mark,
 		struct rl_elem e = {.key = d.v[i].key};
 
 		if (key_word(&e.key, 0) == link &&
-		    key_word(&e.key, 1) == mark && d.v[i].left_ms > SEEN_LEFT_MS)
+		    (key_word(&e.key, 1) == mark || !key_word(&e.key, 1)) &&
+		    d.v[i].left_ms > SEEN_LEFT_MS)
 			rl_del(gw->nl, "seen", &e);
 	}
 	rl_dump_free(&d);
@@ -728,7 +753,7 @@ static int scrub_batch(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 	rl_begin(gw->nl);
 	rl_flush(gw->nl, rl_set_name(set, 'p', slot - gw->first));
 	rl_flush(gw->nl, rl_set_name(set, 'x', slot - gw->first));
-	parts_del(gw, slot, generation, found, PART_LEASE, PART_FLOWS);
+	parts_del(gw, slot, generation, found, PART_LEASE, PARTS - 1);
 	for (size_t i = 0; i < MADE; i++) {
 		struct rl_elem e = {.key = ask[i].key};
 
@@ -933,6 +958,8 @@ int rl_gw_pin(struct rl_gw *gw, uint32_t slot, uint64_t generation,
 	struct rl_slot *s;
 	int rc = leased_as(gw, slot, generation, &s, err);
 
+	if (!rc && s->lease.revoked)
+		rc = eg_err_set(err, -ESTALE, "slot %u is revoked", slot);
 	if (!rc && !lifetime_s)
 		rc = eg_err_set(err, -EINVAL,
 				"a pin needs a lifetime of at least 1 s");

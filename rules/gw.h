@@ -16,7 +16,7 @@
 #include "rules/pins.h"
 
 /* Raised whenever the static table changes its meaning. */
-#define RL_LAYOUT 1
+#define RL_LAYOUT 2
 
 #define RL_SET_NAME 8 /* "p000" .. "x16383" */
 

@@ -133,6 +133,7 @@ static void lease_sets(struct rl_nl *nl, uint32_t count)
 		 .nfields = 2},
 		{.name = "newflows", .type = RL_T_IFINDEX, .len = 4},
 		{.name = "flows", .type = RL_T_IFINDEX, .len = 4},
+		{.name = "revoked", .type = RL_T_IFINDEX, .len = 4},
 	};
 
 	for (size_t i = 0; i < EG_ARRAY_SIZE(sets); i++)
@@ -568,6 +569,11 @@ static void rules_decide(struct rl_nl *nl)
 	rl_accept(&r);
 	rl_done(&r);
 	rules_always_denied(nl);
+	rl_rule(&r, nl, "decide");
+	rl_meta(&r, NFT_META_IIF, R1);
+	rl_in(&r, "revoked", R1);
+	rl_reason(&r, EG_REASON_REVOKED);
+	rl_done(&r);
 	rules_flows(nl);
 	for (size_t i = 0; i < sizeof(ported); i++) {
 		rl_rule(&r, nl, "decide");

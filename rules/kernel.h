@@ -31,6 +31,11 @@ struct rl_lease {
 	uint32_t phases;
 	bool drop;   /* silent drop in place of reject */
 	bool report; /* issue of report mode: non-private passes, logged */
+	/*
+	 * Nothing passes, established flows included, but the slot stays the
+	 * lease's: what it sends is denied as `revoked`, counted and logged.
+	 */
+	bool revoked;
 	/* log_s 0: 50; flows and new_flows_s 0: not limited here */
 	uint32_t flows, new_flows_s, log_s;
 	const char *tenant; /* for permit_private tenants=; NULL: none */
@@ -93,7 +98,8 @@ int rl_gw_lease(struct rl_gw *gw, const struct rl_lease *l,
  * rl_gw_rephase() - other phases or another policy for a live lease
  *
  * One transaction replaces the address entries; pins of ports the new phases
- * do not allow go. Flows no longer allowed are not cut here.
+ * do not allow go. Flows no longer allowed are not cut here, unless the lease
+ * is revoked by it.
  */
 int rl_gw_rephase(struct rl_gw *gw, const struct rl_lease *l,
 		  const struct rl_prog *prog, struct eg_err *err);

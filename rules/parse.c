@@ -4,6 +4,7 @@
  * checks that need the whole policy
  */
 #include "rules/parse.h"
+#include "netpool/base/digest.h"
 #include "netpool/base/ini.h"
 #include "netpool/base/log.h"
 #include "netpool/base/util.h"
@@ -37,6 +38,8 @@ struct parser {
 	uint32_t cap;
 	struct rl_warnings *w;
 	bool has_name, has_description;
+	bool canon;    /* the text being read is a canonical one */
+	uint32_t twin; /* where joins() begins to look */
 	/* of the text being read */
 	enum section section;
 	uint32_t phases;
@@ -322,12 +325,64 @@ static struct rl_entry *new_entry(struct parser *s)
 	return &p->entry[p->nentries];
 }
 
+/*
+ * In a canonical text each phase repeats what it shares with others: back to
+ * one entry with the phases of all. Sections are sorted, so the next line's
+ * twin is mostly the one behind the last line's.
+ */
+static bool joins(struct parser *s, struct rl_entry *one)
+{
+	struct rl_prog *p = s->p;
+
+	for (uint32_t i = 0; s->canon && i < p->nentries; i++) {
+		uint32_t at = (s->twin + i) % p->nentries;
+		struct rl_entry *e = &p->entry[at];
+		uint32_t phases = one->phases, line = one->line;
+		bool same;
+
+		if (e->phases == RL_PHASES_ALL || phases == RL_PHASES_ALL)
+			continue;
+		one->phases = e->phases;
+		one->line = e->line;
+		same = !memcmp(one, e, sizeof(*e));
+		one->phases = phases;
+		one->line = line;
+		/* All sixteen together are not the same as all there are. */
+		if (!same || (e->phases | phases) == RL_PHASES_ALL)
+			continue;
+		e->phases |= phases;
+		s->twin = at + 1;
+		return true;
+	}
+	return false;
+}
+
+static int entry_add(struct parser *s, const struct eg_ini_entry *e,
+		     struct rl_entry *one, struct eg_err *err)
+{
+	struct rl_entry *to;
+
+	if (joins(s, one))
+		return 0;
+	if (s->p->nentries == RL_ENTRIES)
+		return eg_ini_err(
+			err, -E2BIG, e->file, e->line, 1,
+			"the policy has more than %d entries; split it",
+			RL_ENTRIES);
+	to = new_entry(s);
+	if (!to)
+		return eg_err_sys(err, -ENOMEM, "policy '%s'", e->file);
+	*to = *one;
+	s->p->nentries++;
+	return 0;
+}
+
 static int on_entry(void *arg, const struct eg_ini_entry *e, struct eg_err *err)
 {
 	struct parser *s = arg;
 	struct rl_line l = {
 		.e = e, .env = s->env, .phases = s->phases, .w = s->w, .err = err};
-	struct rl_entry *ret;
+	struct rl_entry one;
 	int rc;
 
 	if (s->section == SEC_POLICY)
@@ -337,24 +392,17 @@ static int on_entry(void *arg, const struct eg_ini_entry *e, struct eg_err *err)
 			err, -EINVAL, e->file, e->line, 1,
 			"[%s] has no key '%s'; write %s = DESTINATION ...",
 			e->section, e->key, section_names[s->section]);
-	if (s->p->nentries == RL_ENTRIES ||
-	    (s->section == SEC_HOST && s->hosts++ == HOSTS))
-		return eg_ini_err(err, -E2BIG, e->file, e->line, 1,
-				  "the policy has more than %d %s; split it",
-				  s->section == SEC_HOST ? HOSTS : RL_ENTRIES,
-				  s->section == SEC_HOST ? "host entries"
-							 : "entries");
+	if (s->section == SEC_HOST && s->hosts++ == HOSTS)
+		return eg_ini_err(
+			err, -E2BIG, e->file, e->line, 1,
+			"the policy has more than %d host entries; split it",
+			HOSTS);
 	l.list = s->section == SEC_HOST	  ? RL_LIST_HOST
 		 : s->section == SEC_DENY ? RL_LIST_DENY
 					  : RL_LIST_ALLOW;
 	l.line = s->include_line ? s->include_line : e->line;
-	ret = new_entry(s);
-	if (!ret)
-		return eg_err_sys(err, -ENOMEM, "policy '%s'", e->file);
-	rc = rl_entry_parse(&l, ret);
-	if (!rc)
-		s->p->nentries++;
-	return rc;
+	rc = rl_entry_parse(&l, &one);
+	return rc ? rc : entry_add(s, e, &one, err);
 }
 
 static int parse_text(struct parser *s, const char *file, const char *text,
@@ -362,7 +410,9 @@ static int parse_text(struct parser *s, const char *file, const char *text,
 {
 	static const struct eg_ini_ops ops = {on_section, on_entry};
 
-	if (len > RL_POLICY_TEXT)
+	/* Written out, phase by phase, a policy may be larger than its file. */
+	s->canon = rl_canon_is(text, len);
+	if (len > (s->canon ? RL_CANON_TEXT : RL_POLICY_TEXT))
 		return eg_err_set(
 			err, -EFBIG,
 			"%s: the policy is larger than %d bytes; split it",
@@ -438,6 +488,62 @@ static void warn_shadowed(const struct parser *s)
 	}
 }
 
+/*
+ * Phases in the order of their names: two programs of one digest, whoever
+ * wrote the text in whatever order, then mean the same by the same bits, and
+ * one may stand for the other.
+ */
+static void number_phases(struct rl_prog *p)
+{
+	char was[EG_PHASES][EG_PHASE];
+	uint32_t to[EG_PHASES];
+
+	memcpy(was, p->phase, sizeof(was));
+	for (uint32_t i = 0; i < p->nphases; i++) {
+		to[i] = 0;
+		for (uint32_t k = 0; k < p->nphases; k++)
+			to[i] += strcmp(was[k], was[i]) < 0;
+		memcpy(p->phase[to[i]], was[i], EG_PHASE);
+	}
+	for (uint32_t i = 0; i < p->nentries; i++) {
+		struct rl_entry *e = &p->entry[i];
+		uint32_t phases = 0;
+
+		if (e->phases == RL_PHASES_ALL)
+			continue;
+		for (uint32_t k = 0; k < p->nphases; k++)
+			if (e->phases & 1U << k)
+				phases |= 1U << to[k];
+		e->phases = phases;
+	}
+}
+
+/* The canonical text goes behind the entries; its digest is the policy's. */
+static int carry_text(struct parser *s, struct eg_err *err)
+{
+	EG_CLEANUP_FREE char *text = NULL;
+	struct rl_prog *p;
+	size_t len;
+	int rc = rl_canon_text(s->p, &text, &len);
+
+	if (rc)
+		return eg_err_sys(err, rc, "policy '%s'", s->file);
+	if (len > RL_CANON_TEXT)
+		return eg_err_set(
+			err, -EFBIG,
+			"%s: written out for each phase, the policy is larger than %d bytes; split it",
+			s->file, RL_CANON_TEXT);
+	p = realloc(s->p, s->p->size + len);
+	if (!p)
+		return eg_err_sys(err, -ENOMEM, "policy '%s'", s->file);
+	s->p = p;
+	eg_sha256_of(text, len, p->digest);
+	memcpy((char *)p + p->size, text, len);
+	p->text_len = len;
+	p->size += len;
+	return 0;
+}
+
 static int finish(struct parser *s, struct eg_err *err)
 {
 	struct rl_prog *p = s->p;
@@ -457,13 +563,12 @@ static int finish(struct parser *s, struct eg_err *err)
 	if (!allows)
 		rl_warn(s->w, 0, "the policy allows nothing");
 	warn_shadowed(s);
+	number_phases(p);
 	p->magic = RL_PROG_MAGIC;
 	p->version = RL_PROG_VERSION;
 	p->size = sizeof(*p) + p->nentries * sizeof(p->entry[0]);
-	rc = rl_canon_digest(p, p->digest);
-	if (rc)
-		return eg_err_sys(err, rc, "policy '%s'", s->file);
-	return rl_prog_check(p, p->size, err);
+	rc = carry_text(s, err);
+	return rc ? rc : rl_prog_check(s->p, s->p->size, err);
 }
 
 int rl_policy_parse(const char *text, size_t len, const char *file,

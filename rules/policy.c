@@ -35,6 +35,12 @@ static size_t prog_size(uint32_t nentries)
 	return sizeof(struct rl_prog) + nentries * sizeof(struct rl_entry);
 }
 
+const char *rl_prog_text(const struct rl_prog *p, size_t *ret_len)
+{
+	*ret_len = (size_t)p->text_len;
+	return (const char *)p + prog_size(p->nentries);
+}
+
 /* Text that ends inside its field and holds no control characters. */
 static bool text_valid(const char *s, size_t cap)
 {
@@ -164,7 +170,10 @@ static int check_head(const struct rl_prog *p, size_t size, struct eg_err *err)
 		fault = "version";
 	else if (p->nentries > RL_ENTRIES)
 		fault = "nentries";
-	else if (p->size != size || size != prog_size(p->nentries))
+	else if (p->text_len > RL_CANON_TEXT)
+		fault = "text_len";
+	else if (p->size != size ||
+		 size != prog_size(p->nentries) + p->text_len)
 		fault = "size";
 	else if (p->nphases > EG_PHASES)
 		fault = "nphases";
@@ -172,8 +181,6 @@ static int check_head(const struct rl_prog *p, size_t size, struct eg_err *err)
 		fault = "name";
 	else if (!text_valid(p->description, sizeof(p->description)))
 		fault = "description";
-	else if (p->pad[0] || p->pad[1])
-		fault = "pad";
 	if (!fault)
 		return 0;
 	return eg_err_set(err, -EBADMSG, "policy program: field %s is invalid",
@@ -462,12 +469,12 @@ int rl_prog_map(int fd, const struct rl_prog **ret, struct eg_err *err)
 	if (fstat(fd, &st) < 0)
 		return eg_err_sys(err, -errno, "policy program");
 	if (st.st_size < (off_t)sizeof(struct rl_prog) ||
-	    st.st_size > (off_t)prog_size(RL_ENTRIES))
+	    st.st_size > (off_t)prog_size(RL_ENTRIES) + RL_CANON_TEXT)
 		return eg_err_set(
 			err, -EBADMSG,
 			"policy program of %lld octets; %zu to %zu are possible",
 			(long long)st.st_size, sizeof(struct rl_prog),
-			prog_size(RL_ENTRIES));
+			prog_size(RL_ENTRIES) + RL_CANON_TEXT);
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return eg_err_sys(err, -errno, "cannot map policy program");

@@ -4,10 +4,14 @@
  *
  * Policy text is parsed in the unprivileged api role (rules/parse.c) and
  * compiled into a program: one flat block without pointers, kept in sealed
- * memory, mapped read-only by main and dns. Nobody who holds a capability
- * ever sees the text. rl_prog_check() validates every field of a program
- * from a sibling before it is used; after it, indexes and lengths can be
- * trusted, and since the memory is sealed they stay so.
+ * memory, mapped read-only by main and dns. rl_prog_check() validates every
+ * field of a program from a sibling before it is used; after it, indexes and
+ * lengths can be trusted, and since the memory is sealed they stay so.
+ *
+ * Behind the entries lies the policy's canonical text, so that whatever is
+ * enforced can be handed to evidence with its text. Nobody who holds a
+ * capability reads it: for main and dns it is octets of a stated number, and
+ * who keeps it (audit) compares its SHA-256 with the digest.
  *
  * Matching is by rl_prog_lookup(): union of all matching allow entries of the
  * wanted phases, deny entries win over every allow (design: api.md sec. 4).
@@ -27,6 +31,7 @@
 #define RL_PROG_MAGIC 0x6567706cU
 #define RL_PROG_VERSION 1
 #define RL_POLICY_TEXT (256 * 1024) /* a policy file; larger is a mistake */
+#define RL_CANON_TEXT (4 << 20) /* RL_ENTRIES lines in all 16 phases */
 #define RL_ENTRIES 8192		    /* at 32 octets a line, 256 KiB hold no more */
 #define RL_PORTS EG_PIN_PORTS
 #define RL_PRIVATE 4		    /* prefixes of one private= option */
@@ -72,8 +77,8 @@ struct rl_prog {
 	char name[EG_POLICY_NAME];
 	char description[256];
 	uint8_t digest[EG_DIGEST]; /* SHA-256 of the canonical text */
-	char phase[EG_PHASES][EG_PHASE];
-	uint32_t pad[2];
+	char phase[EG_PHASES][EG_PHASE]; /* in the order of their names */
+	uint64_t text_len; /* of the canonical text behind the entries */
 	struct rl_entry entry[];
 };
 
@@ -99,6 +104,14 @@ struct rl_verdict {
  * Return: 0, or -EBADMSG with the first field that is not.
  */
 int rl_prog_check(const struct rl_prog *p, size_t size, struct eg_err *err);
+
+/**
+ * rl_prog_text() - the canonical text a program carries
+ * @ret_len:	0: it carries none (the built-in policy)
+ *
+ * Return: where it begins in the block; it is not terminated.
+ */
+const char *rl_prog_text(const struct rl_prog *p, size_t *ret_len);
 
 /**
  * rl_prog_lookup() - what does the policy say of a name?

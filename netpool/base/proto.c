@@ -74,6 +74,8 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_PM_RELEASE] = EXACT(PM_RELEASE, eg_pm_which),
 	[EG_PM_RENEW] = EXACT(PM_RENEW, eg_pm_which),
 	[EG_PM_PHASE] = EXACT(PM_PHASE, eg_pm_which),
+	[EG_PM_REVOKE] = EXACT(PM_REVOKE, eg_pm_which),
+	[EG_PM_ANNOTATE] = EXACT(PM_ANNOTATE, eg_pm_annotate),
 	[EG_PM_STATS] = EXACT(PM_STATS, eg_pm_which),
 	[EG_PM_POOL] = EMPTY(PM_POOL),
 	[EG_PM_EVENTS] = EXACT(PM_EVENTS, eg_pm_events),
@@ -90,6 +92,7 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_MD_PINNED] = EXACT(MD_PINNED, eg_md_pinned),
 	[EG_DM_STATS] = EXACT(DM_STATS, eg_dm_stats),
 	[EG_DM_READY] = EMPTY(DM_READY),
+	[EG_MA_POLICY] = WITH_FD(MA_POLICY, eg_ma_policy),
 	[EG_MA_LEASE] = EXACT(MA_LEASE, eg_ma_lease),
 	[EG_MA_PHASE] = EXACT(MA_PHASE, eg_ma_lease),
 	[EG_MA_STATS] = EXACT(MA_STATS, eg_ma_stats),
@@ -102,6 +105,8 @@ const struct eg_msg_spec eg_msg_spec[EG_MSG_COUNT] = {
 	[EG_DA_NAME] = EXACT(DA_NAME, eg_da_name),
 	[EG_PA_OPEN] = EXACT(PA_OPEN, eg_pa_open),
 	[EG_AP_OPEN] = WITH_FD(AP_OPEN, eg_ap_open),
+	[EG_PA_LEASE] = EXACT(PA_LEASE, eg_pa_lease),
+	[EG_AP_LEASE] = WITH_FD(AP_LEASE, eg_ap_lease),
 };
 
 _Static_assert(sizeof(struct eg_mp_lease) <= EG_MSG_MAX, "fits a message");

@@ -113,6 +113,8 @@ enum eg_msg_type {
 	EG_PM_RELEASE,
 	EG_PM_RENEW,
 	EG_PM_PHASE,
+	EG_PM_REVOKE,
+	EG_PM_ANNOTATE,
 	EG_PM_STATS,
 	EG_PM_POOL,
 	EG_PM_EVENTS,
@@ -131,6 +133,7 @@ enum eg_msg_type {
 	EG_DM_STATS,
 	EG_DM_READY,
 	/* main <-> audit */
+	EG_MA_POLICY, /* + fd, the program of leases announced next */
 	EG_MA_LEASE,
 	EG_MA_PHASE,
 	EG_MA_STATS, /* drain, then tell what has been logged */
@@ -144,6 +147,8 @@ enum eg_msg_type {
 	/* api <-> audit */
 	EG_PA_OPEN, /* an evidence file of a lease, by uid */
 	EG_AP_OPEN, /* + fd, read-only */
+	EG_PA_LEASE, /* what is known of a lease, live or ended */
+	EG_AP_LEASE, /* + fd, one JSON object */
 	EG_MSG_COUNT,
 };
 
@@ -269,6 +274,8 @@ struct eg_lease_req {
 	char phase[EG_PHASES * EG_PHASE]; /* as asked, "init,plan" */
 	uint8_t policy_digest[EG_DIGEST];
 	uint8_t request_digest[EG_DIGEST];
+	char parent_id[EG_ID]; /* of the lease it was forked from, or empty */
+	uint8_t parent_uid[EG_UID];
 	uint32_t phases; /* bit per phase of the program */
 	uint32_t ttl_s;	 /* 0: default */
 	uint8_t on_expiry, report, deny, nlabels;
@@ -277,6 +284,8 @@ struct eg_lease_req {
 	struct eg_guest guest;
 	struct eg_label label[EG_LABELS];
 };
+
+#define EG_WHY 128 /* why somebody did something; 127 and NUL */
 
 struct eg_lease {
 	uint8_t uid[EG_UID];
@@ -290,6 +299,8 @@ struct eg_lease {
 	uint8_t enforced_digest[EG_DIGEST];
 	int64_t created_ns, expires_ns; /* wall clock, for people */
 	int64_t created_boot_ns, expires_boot_ns;
+	int64_t revoked_ns; /* wall clock; 0: it is not */
+	char revoked_why[EG_WHY];
 	char netns[EG_NETNS_PATH];
 	struct eg_lease_req req; /* last: main keeps no unused labels */
 };
@@ -388,6 +399,14 @@ struct eg_pm_which {
 	uint32_t phases; /* PHASE; api resolves the names */
 	uint32_t pad2;
 	char phase[EG_PHASES * EG_PHASE]; /* PHASE */
+	char why[EG_WHY];		  /* REVOKE; may be empty */
+};
+
+/* Labels to add to a lease, or to replace by their keys. */
+struct eg_pm_annotate {
+	struct eg_pm_which which;
+	uint32_t nlabels, pad;
+	struct eg_label label[EG_LABELS];
 };
 
 struct eg_pm_lease {
@@ -515,7 +534,10 @@ struct eg_md_lease {
 	uint32_t phases;
 	uint64_t generation;
 	uint8_t digest[EG_DIGEST];
-	uint8_t report, pad[7];
+	uint8_t report;
+	/* enum eg_reason: every name is denied for it, whatever the policy */
+	uint8_t closed;
+	uint8_t pad[6];
 };
 
 struct eg_md_unlease {
@@ -559,8 +581,15 @@ struct eg_dm_stats {
 
 /* ---- audit -------------------------------------------------------------- */
 
+/* The policy's canonical text is @len octets from @offset on. */
+struct eg_ma_policy {
+	uint8_t digest[EG_DIGEST]; /* SHA-256 of this text */
+	uint64_t offset, len;
+};
+
 struct eg_ma_lease {
 	struct eg_lease lease;
+	uint8_t in_force[EG_DIGEST]; /* the policy that is; `none` when closed */
 	char phase_names[EG_PHASES * EG_PHASE];
 };
 
@@ -641,6 +670,7 @@ enum eg_evidence {
 	EG_FILE_PCAP,
 	EG_FILE_ACCESS,
 	EG_FILE_MANIFEST,
+	EG_FILE_POLICY, /* of no lease: a policy's text, by digest */
 	EG_FILE_COUNT,
 };
 
@@ -649,6 +679,26 @@ struct eg_pa_open {
 	int64_t created_ns;
 	uint32_t file;	/* enum eg_evidence */
 	uint32_t flush; /* write what is buffered first */
+	uint8_t digest[EG_DIGEST]; /* EG_FILE_POLICY */
+};
+
+/*
+ * By uid when has_uid; else by id: a live one, or the last that was sealed.
+ * The answer's object has lease, uid, generation, run, tenant, labels,
+ * parent, request and names, as manifests do; a sealed lease's is its
+ * manifest.
+ */
+struct eg_pa_lease {
+	char id[EG_ID];
+	uint8_t uid[EG_UID];
+	uint8_t has_uid, pad[7];
+};
+
+struct eg_ap_lease {
+	int32_t error;
+	uint8_t live, pad[3];
+	uint8_t uid[EG_UID];
+	uint64_t size;
 };
 
 struct eg_ap_open {

@@ -46,7 +46,7 @@ struct ct_command {
 
 extern const struct ct_command ct_lease, ct_release, ct_renew, ct_phase, ct_ls,
 	ct_show, ct_pool, ct_events, ct_exec, ct_debug, ct_denials,
-	ct_check_config, ct_check_policy, ct_doctor, ct_metrics, ct_version;
+	ct_spec, ct_fork, ct_revoke, ct_annotate, ct_check_config, ct_check_policy, ct_doctor, ct_metrics, ct_version;
 
 extern const char *ct_socket; /* --socket */
 extern bool ct_json;	      /* --json */
@@ -54,6 +54,9 @@ extern bool ct_json;	      /* --json */
 /* ct_opt() - value of an option by its name; NULL when not given. */
 const char *ct_opt(const struct ct_command *c, const struct ct_args *a,
 		   const char *name);
+
+/* ct_labels() - of --label K=V; NULL when one is not, which has been said */
+struct json_t *ct_labels(const struct ct_command *c, const struct ct_args *a);
 
 /* ct_usage() - say what is wrong and how it goes; returns CT_USAGE. */
 int ct_usage(const struct ct_command *c, const char *fmt, ...)

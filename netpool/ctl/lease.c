@@ -82,24 +82,26 @@ static int put_policy_file(json_t *j, const char *file)
 	return CT_OK;
 }
 
-static int put_labels(json_t *j, const struct ct_args *a)
+json_t *ct_labels(const struct ct_command *c, const struct ct_args *a)
 {
 	json_t *labels = json_object();
 
-	(void)json_object_set_new(j, "labels", labels);
 	for (unsigned int i = 0; i < a->nrepeat; i++) {
 		const char *eq = strchr(a->repeat[i], '=');
 		char key[128];
 
 		if (!eq || eq == a->repeat[i] ||
-		    (size_t)(eq - a->repeat[i]) >= sizeof(key))
-			return ct_usage(&ct_lease, "--label '%s' is not K=V",
-					a->repeat[i]);
+		    (size_t)(eq - a->repeat[i]) >= sizeof(key)) {
+			(void)ct_usage(c, "--label '%s' is not K=V",
+				       a->repeat[i]);
+			json_decref(labels);
+			return NULL;
+		}
 		(void)snprintf(key, sizeof(key), "%.*s",
 			       (int)(eq - a->repeat[i]), a->repeat[i]);
 		(void)json_object_set_new(labels, key, json_string(eq + 1));
 	}
-	return CT_OK;
+	return labels;
 }
 
 static int put_guest(json_t *j, const struct ct_args *a)
@@ -159,8 +161,13 @@ static int body_make(json_t *j, const struct ct_args *a)
 	}
 	if (file)
 		r = put_policy_file(j, file);
-	if (!r && a->nrepeat)
-		r = put_labels(j, a);
+	if (!r && a->nrepeat) {
+		json_t *labels = ct_labels(&ct_lease, a);
+
+		if (!labels)
+			return CT_USAGE;
+		(void)json_object_set_new(j, "labels", labels);
+	}
 	return r ? r : put_guest(j, a);
 }
 

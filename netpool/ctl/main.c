@@ -14,6 +14,7 @@ bool ct_json;
 
 static const struct ct_command *const commands[] = {
 	&ct_lease,	&ct_release,	  &ct_renew,	    &ct_phase,
+	&ct_spec,	&ct_fork,	  &ct_revoke,	    &ct_annotate,
 	&ct_ls,		&ct_show,	  &ct_exec,	    &ct_debug,
 	&ct_denials,	&ct_events,	  &ct_pool,	    &ct_metrics,
 	&ct_check_config, &ct_check_policy, &ct_doctor,	    &ct_version,

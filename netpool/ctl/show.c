@@ -120,6 +120,8 @@ void ct_print_lease(json_t *j)
 	(void)printf("%-10s %s%s%s\n", "policy", ct_str(policy, "name"),
 		     *ct_str(policy, "phase") ? ", phase " : "",
 		     ct_str(policy, "phase"));
+	field("parent", ct_str(json_object_get(j, "parent"), "id"));
+	field("revoked", ct_str(json_object_get(j, "revoked"), "reason"));
 	field("run", ct_str(j, "run"));
 	field("tenant", ct_str(j, "tenant"));
 	(void)printf("%-10s %s (%lld s left)\n", "expires",
@@ -162,7 +164,7 @@ static const struct ct_option ls_options[] = {
 	{ "--run", "R", "leases of this run" },
 	{ "--tenant", "T", "leases of this tenant" },
 	{ "--label", "K=V", "leases with this label" },
-	{ "--state", "S", "leased, expired, releasing, lost" },
+	{ "--state", "S", "leased, expired, revoked, releasing, lost" },
 	{ "-q", NULL, "ids only" },
 };
 

@@ -6,6 +6,7 @@ One file and the standard library only, so that no test needs more than
 python3. Each verb prints what it found and exits 0 when that is what was
 wanted, 1 when not; see the docstring of each cmd_ function.
 """
+import hashlib
 import json
 import os
 import select
@@ -53,6 +54,50 @@ def cmd_get(path):
         fail("no such value %s: %r" % (path, e))
     except ValueError as e:
         fail("not JSON: %s" % e)
+
+
+def cmd_first(path):
+    """first PATH: the same of the object in the first line of stdin"""
+    try:
+        print(show(dig_into(json.loads(sys.stdin.readline()), path)))
+    except (KeyError, IndexError, TypeError, ValueError) as e:
+        fail("no such value %s: %r" % (path, e))
+
+
+def cmd_sha256(path):
+    """sha256 PATH: digest of a text in the object in the first line of stdin"""
+    text = dig_into(json.loads(sys.stdin.readline()), path)
+    print("sha256:" + hashlib.sha256(text.encode()).hexdigest())
+
+
+def cmd_same(*changes):
+    """same KEY=TEXT...: the object on stdin with sorted keys and these set"""
+    obj = json.load(sys.stdin)
+    obj.update(c.split("=", 1) for c in changes)
+    print(json.dumps(obj, sort_keys=True))
+
+
+# Sets that are the gateway's own, or the host's; the rest is of leases.
+STANDING = ("source", "slots", "metadata", "host", "reserved", "private")
+
+
+def cmd_elements():
+    """elements: those of leases in `nft -j list ruleset` on stdin, one a line"""
+    for item in json.load(sys.stdin)["nftables"]:
+        s = item.get("set") or item.get("map")
+        if not s or s["name"] in STANDING:
+            continue
+        for e in s.get("elem", []):
+            if isinstance(e, dict) and "elem" in e:
+                e = e["elem"]["val"]
+            print("%s %s" % (s["name"], json.dumps(e)))
+
+
+def cmd_room():
+    """room: of the pool on stdin a slot is armed, or none is left to be"""
+    p = json.load(sys.stdin)
+    if not p["armed"] and (p["idle"] or p["building"]):
+        fail("%d idle, %d building" % (p["idle"], p["building"]))
 
 
 def cmd_keys(*want):

@@ -509,6 +509,14 @@ daemon_start() {
 		kill -0 $DAEMON_PID 2>/dev/null || say "egressd has ended"
 		return 1
 	fi
+	# Ready is from the first slot on; a test wants one it can lease.
+	wait_for 5 pool_settled || :
+}
+
+# pool_settled: a slot waits to be leased, or all of them are
+pool_settled() {
+	curl -s --unix-socket $READ http://egressd/v1/pool |
+		$EG room
 }
 
 # host_state: what a purge must leave as it was before the first start.

@@ -70,6 +70,25 @@ check "  filtered by label" sh -c "curl -s --unix-socket $READ \
 	-H 'Accept: application/x-ndjson' 'http://e/v1/leases?label=commit=nope' |
 	$EG count | grep -qx 0"
 
+h() { curl -s -I --unix-socket $READ "http://e$1" | tr -d '\r'; }
+check "an argument there is none of: 400 with those there are" has \
+	"$(api GET '/v1/leases?bogus=1')" '^400$' "'bogus'" 'run tenant label state limit after'
+check "  on a path that takes none" has "$(api GET '/v1/pool?x')" '^400$' "'x'" 'takes none'
+check "  also when something is changed" has "$(api DELETE '/v1/leases/one?generatoin=1')" \
+	'^400$' 'generation uid'
+check "  one that is given twice" has "$(api GET '/v1/leases?run=a&run=b')" '^400$' twice
+check "  a state there is none of" has "$(api GET '/v1/leases?state=bogus')" '^400$' leased
+check "  a label that is none" has "$(api GET '/v1/leases?label=bogus')" '^400$' KEY=VALUE
+check "another method: 405 with Allow" has \
+	"$(curl -s -i --unix-socket $API -X PATCH http://e/v1/leases/one | tr -d '\r')" \
+	'^HTTP/1.1 405' '^Allow: PUT, GET, HEAD, DELETE$' '"method-not-allowed"'
+check "  also where something can only be done" has \
+	"$(curl -s -i --unix-socket $API http://e/v1/leases/one/renew | tr -d '\r')" \
+	'^HTTP/1.1 405' '^Allow: POST$'
+check "HEAD is GET without a body" has "$(h /v1/leases/one)" '^HTTP/1.1 200' \
+	'^Content-Length: [1-9]' '^Content-Type: application/json'
+check "  of what is not there: 404" has "$(h /v1/leases/nosuch)" '^HTTP/1.1 404'
+check "  where there is no GET: 405" has "$(h /v1/leases/one/renew)" '^HTTP/1.1 405' '^Allow: POST$'
 check "renew" has "$(api POST /v1/leases/one/renew '{"ttl_s":1200}')" '^200$'
 left=$(api GET /v1/leases/one | body | $EG get ttl_left_s)
 check "  is counted from now" test "$left" -gt 1190

@@ -52,10 +52,21 @@ check "check-policy" "$EGRESSCTL" check-policy $POLICIES/demo.policy
 check "check-policy --print shows the canonical form" has \
 	"$("$EGRESSCTL" check-policy $POLICIES/demo.policy --print)" \
 	'"canon": ?1' 'app.demo.example'
+check "annotate" has "$(ctl --json annotate one --label owner=me)" '"owner": "me"'
+check "  without a label: 2" exits 2 ctl annotate one
+check "fork" has "$(ctl fork one --id kid --ttl 5m)" kid '^parent +one'
+check "  the same again is the same lease" has "$(ctl fork one --id kid --ttl 5m)" kid
+check "  a time that is none: 2" exits 2 ctl fork one --ttl soon
+check "spec" eq "$(ctl spec kid | j parent.id)" one
+check "  is a request" sh -c "'$EGRESSCTL' --socket $API spec kid |
+	curl -s --unix-socket $API -d @- http://e/v1/leases | $EG get parent.id | grep -qx one"
+check "revoke" has "$(ctl revoke kid --reason INC-1)" '^revoked kid'
+check "  show tells why" has "$(ctl show kid)" 'revoked' 'INC-1'
+check "  of a lease that is none: 1" exits 1 ctl revoke nosuch
 check "release" ctl release one
 check "  it is gone" exits 1 ctl show one
 check "help names every command" has "$("$EGRESSCTL" --help)" \
-	lease release renew ls show pool exec denials check-config \
+	lease release renew spec fork revoke annotate ls show pool exec denials check-config \
 	check-policy version
 check "quiet in a pipe: no escape sequences" sh -c \
 	"! '$EGRESSCTL' --socket $API ls | grep -q \$(printf '\033')"

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ struct world {
 	unsigned int nstats, nsealed, nfirst, nopen;
 	uint64_t cookie;
 	struct eg_ap_open open;
+	struct eg_ap_lease which;
 	int open_fd;
 };
 
@@ -72,6 +74,11 @@ static void sib_on_msg(void *arg, struct eg_chan *c, struct eg_msg *m)
 		w->open_fd = m->fd;
 		m->fd = -1;
 		w->nopen++;
+	} else if (m->type == EG_AP_LEASE) {
+		memcpy(&w->which, m->body, sizeof(w->which));
+		eg_close_p(&w->open_fd);
+		w->open_fd = m->fd;
+		m->fd = -1;
 	}
 	eg_loop_stop(w->ctx.loop);
 }
@@ -206,6 +213,7 @@ static void lease(struct world *w, uint32_t slot, uint64_t generation,
 	snprintf(m.lease.req.label[1].key, EG_LABEL_KEY, "layer");
 	snprintf(m.lease.req.label[1].value, EG_LABEL_VALUE, "dns");
 	memset(m.lease.req.policy_digest, 0x5a, EG_DIGEST);
+	memset(m.in_force, 0x5a, EG_DIGEST);
 	snprintf(m.phase_names, sizeof(m.phase_names), "%s", phase);
 	tell(w, EG_ROLE_MAIN, EG_MA_LEASE, 0, &m, sizeof(m));
 	run(w, 5);
@@ -859,6 +867,149 @@ static void test_frames(void **state)
 	json_decref(l);
 }
 
+/* ---- what policies said ------------------------------------------------------ */
+
+static const char TEXT[] = "# \"canon\":1\n[policy]\n";
+
+/* As main does it: the text lies somewhere in a program. */
+static void policy(struct world *w, const uint8_t digest[EG_DIGEST],
+		   const char *text)
+{
+	struct eg_ma_policy m = {.offset = 7, .len = strlen(text)};
+	int fd = memfd_create("program", MFD_CLOEXEC);
+
+	memcpy(m.digest, digest, EG_DIGEST);
+	assert_int_equal(pwrite(fd, text, m.len, 7), m.len);
+	assert_int_equal(eg_chan_send(w->sib[EG_ROLE_MAIN], EG_MA_POLICY, 0, &m,
+				      sizeof(m), fd),
+			 0);
+	close(fd);
+	run(w, 5);
+}
+
+static int32_t ask_text(struct world *w, const uint8_t digest[EG_DIGEST],
+			char *buf, size_t cap)
+{
+	struct eg_pa_open q = {.file = EG_FILE_POLICY};
+	ssize_t n;
+
+	memcpy(q.digest, digest, EG_DIGEST);
+	eg_close_p(&w->open_fd);
+	tell(w, EG_ROLE_API, EG_PA_OPEN, 5, &q, sizeof(q));
+	run(w, 1000);
+	if (w->open.error)
+		return w->open.error;
+	n = read(w->open_fd, buf, cap - 1);
+	assert_true(n >= 0);
+	buf[n] = '\0';
+	return 0;
+}
+
+static void test_policy_text(void **state)
+{
+	struct world *w = *state;
+	uint8_t digest[EG_DIGEST];
+	char buf[128], path[128], hex[EG_SHA256_HEX];
+
+	eg_sha256_of(TEXT, strlen(TEXT), digest);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), -ENOENT);
+	policy(w, digest, "not that text");
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), -ENOENT);
+	policy(w, digest, TEXT);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+	stop(w);
+	start(w); /* kept */
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+	/* one that was cut is written again */
+	snprintf(path, sizeof(path), "%s/policies/%s.policy", w->path,
+		 eg_hex(hex, digest, EG_DIGEST));
+	assert_int_equal(truncate(path, 3), 0);
+	policy(w, digest, TEXT);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+}
+
+/* A disk that refuses gets it later. */
+static void test_policy_text_waits(void **state)
+{
+	struct world *w = *state;
+	uint8_t digest[EG_DIGEST];
+	char buf[128], path[96];
+
+	snprintf(path, sizeof(path), "%s/policies", w->path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/policies/.new", w->path);
+	assert_int_equal(mkdir(path, 0700), 0); /* in its way, for root too */
+	eg_sha256_of(TEXT, strlen(TEXT), digest);
+	policy(w, digest, TEXT);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), -ENOENT);
+	assert_int_equal(rmdir(path), 0);
+	run(w, 1000);
+	assert_int_equal(ask_text(w, digest, buf, sizeof(buf)), 0);
+	assert_string_equal(buf, TEXT);
+}
+
+/* ---- which lease --------------------------------------------------------------- */
+
+/* Its object; NULL with the error in w->which. */
+static json_t *which(struct world *w, const char *id, const uint8_t *uid)
+{
+	struct eg_pa_lease q = {.has_uid = uid != NULL};
+
+	if (uid)
+		memcpy(q.uid, uid, EG_UID);
+	else
+		snprintf(q.id, sizeof(q.id), "%s", id);
+	tell(w, EG_ROLE_API, EG_PA_LEASE, 5, &q, sizeof(q));
+	run(w, 2000);
+	return w->which.error ? NULL : json_loadfd(w->open_fd, 0, NULL);
+}
+
+/* Live, ended, and after a restart, by id and by uid, the same is said. */
+static void test_which(void **state)
+{
+	struct world *w = *state;
+	struct eg_ma_end e = {.slot = 3, .generation = 7};
+	struct au_lease *l;
+	uint8_t uid[EG_UID];
+	json_t *live, *j;
+
+	assert_null(which(w, "run-7-plan", NULL));
+	assert_int_equal(w->which.error, -ENOENT);
+	lease(w, 3, 7, "plan");
+	/* its directory must follow from its uid, as it really does */
+	l = au_lease_find(&((struct au *)w->ctx.priv)->leases, 3, 7);
+	for (int i = 0; i < 6; i++)
+		l->uid[i] = (uint8_t)(CREATED / 1000000 >> (40 - 8 * i));
+	memcpy(uid, l->uid, EG_UID);
+	(void)au_lease_dir(uid, CREATED, l->log.dir);
+	live = which(w, "run-7-plan", NULL);
+	assert_non_null(live);
+	assert_true(w->which.live);
+	assert_memory_equal(w->which.uid, uid, EG_UID);
+	assert_int_equal(num(live, "generation"), 7);
+	end(w, &e);
+	for (int round = 0; round < 4; round++) {
+		if (round == 2) {
+			stop(w);
+			start(w);
+		}
+		j = which(w, "run-7-plan", round % 2 ? uid : NULL);
+		assert_non_null(j);
+		assert_false(w->which.live);
+		assert_memory_equal(w->which.uid, uid, EG_UID);
+		assert_true(json_equal(json_object_get(j, "request"),
+				       json_object_get(live, "request")));
+		json_decref(j);
+	}
+	json_decref(live);
+	uid[15]++;
+	assert_null(which(w, NULL, uid));
+	assert_int_equal(w->which.error, -ENOENT);
+}
+
 #define T(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 
 int main(void)
@@ -867,6 +1018,7 @@ int main(void)
 		T(test_dns),	 T(test_rebuilt), T(test_open),
 		T(test_restart), T(test_chain),	  T(test_kernel),
 		T(test_late),	 T(test_law),	  T(test_frames),
+		T(test_policy_text), T(test_policy_text_waits), T(test_which),
 	};
 
 	return cmocka_run_group_tests_name("audit/role", tests, NULL, NULL);

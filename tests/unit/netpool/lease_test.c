@@ -106,6 +106,14 @@ static void f_unmap(struct np_prog *p)
 	(void)p;
 }
 
+static bool f_text(const struct np_prog *p, struct eg_ma_policy *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->digest, p->digest, EG_DIGEST);
+	ret->len = 1;
+	return true;
+}
+
 static int f_none(int *fd)
 {
 	*fd = memfd_create("none", MFD_CLOEXEC);
@@ -175,6 +183,7 @@ static void f_stats(struct np_main *m, struct np_lease *l,
 static const struct np_enforcer fake = {
 	.gateway_open = f_gateway, .gateway_close = f_close, .host = f_host,
 	.host_addrs = f_addrs, .prog_map = f_map, .prog_unmap = f_unmap,
+	.prog_text = f_text,
 	.prog_none = f_none, .phase_names = f_names, .digest = f_digest,
 	.lease = f_lease, .rephase = f_rephase, .unlease = f_unlease,
 	.scrub = f_scrub, .take_over = f_take_over, .pin = f_pin,
@@ -253,6 +262,8 @@ static void as_audit(struct eg_msg *m)
 	const struct eg_ma_end *e = m->body;
 	struct eg_am_sealed s = { 0 };
 
+	if (m->type == EG_MA_POLICY)
+		note("text ");
 	if (m->type == EG_MA_LEASE)
 		note("audit+ ");
 	if (m->type != EG_MA_END)
@@ -507,7 +518,7 @@ static void test_lease_and_release_in_order(void **state)
 	assert_int_equal(lease("a", 1), EG_OK_CREATED);
 	assert_int_equal(w.reply.lease.slow, 0);
 	assert_string_equal(w.reply.lease.netns, "/run/netns/eg-00000.1");
-	assert_string_equal(w.log, "lease0 dns+0 audit+ ");
+	assert_string_equal(w.log, "lease0 dns+0 text audit+ ");
 	w.log[0] = '\0';
 	assert_int_equal(release("a", 1000, 0), EG_OK);
 	assert_string_equal(w.log, "unlease0 down0 dns-0 seal0 scrub0 scrap0 ");
@@ -651,6 +662,147 @@ static void test_records_survive_main(void **state)
 	assert_int_equal(lease("a", 1), EG_E_GONE); /* the tombstone, too */
 }
 
+/* ---- revoked, held, annotated ---------------------------------------------------- */
+
+static uint32_t revoke_lease(const char *id, uint32_t peer, const char *why)
+{
+	struct eg_pm_which q = { .peer_uid = peer };
+
+	(void)snprintf(q.id, sizeof(q.id), "%s", id);
+	(void)snprintf(q.why, sizeof(q.why), "%s", why);
+	np_lease_revoke(w.m, 3, &q);
+	settle();
+	return w.reply.status;
+}
+
+static void restart(void)
+{
+	struct eg_err err = { 0 };
+
+	main_close();
+	w.build_mute = true; /* only the records, no gateway comes up */
+	main_open();
+	w.build_mute = false;
+	assert_int_equal(np_record_load(w.m, &err), 0);
+}
+
+/* How many policy programs are kept for a next main. */
+static unsigned int programs(void)
+{
+	char cmd[160];
+	unsigned int n = 0;
+	FILE *f;
+
+	(void)snprintf(cmd, sizeof(cmd), "ls %s/leases | grep -c prog$", w.dir);
+	f = popen(cmd, "r");
+	assert_int_equal(fscanf(f, "%u", &n), 1);
+	(void)pclose(f);
+	return n;
+}
+
+static void test_revoke(void **state)
+{
+	struct eg_pm_which q = { .ttl_s = 5, .id = "a" };
+	struct np_lease *l;
+
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	assert_int_equal(revoke_lease("a", 1001, ""), EG_E_FORBIDDEN);
+	assert_int_equal(revoke_lease("a", 1000, "two\nlines"), EG_E_BAD_REQUEST);
+	w.log[0] = '\0';
+	assert_int_equal(revoke_lease("a", 1000, "why"), EG_OK);
+	/* one batch, then whom it concerns */
+	assert_string_equal(w.log, "rephase0 dns+0 text audit+ ");
+	assert_int_equal(w.reply.lease.state, EG_LEASE_REVOKED);
+	assert_string_equal(w.reply.lease.revoked_why, "why");
+	assert_int_equal(programs(), 1); /* the old one has gone */
+	assert_int_equal(revoke_lease("a", 1000, "other"), EG_OK);
+	assert_string_equal(w.reply.lease.revoked_why, "why");
+	np_lease_renew(w.m, 4, &q);
+	settle();
+	assert_int_equal(w.reply.status, EG_E_REVOKED);
+	np_lease_phase(w.m, 4, &q);
+	settle();
+	assert_int_equal(w.reply.status, EG_E_REVOKED);
+	restart();
+	l = np_lease_find(w.m, "a");
+	assert_non_null(l);
+	assert_int_equal(l->l.state, EG_LEASE_REVOKED);
+	assert_string_equal(l->l.revoked_why, "why");
+}
+
+static void test_kernel_refuses_to_revoke(void **state)
+{
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	w.enforcer_fails = true;
+	assert_int_equal(revoke_lease("a", 1000, ""), EG_E_INTERNAL);
+	w.enforcer_fails = false;
+	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_LEASED);
+	assert_int_equal(np_lease_find(w.m, "a")->prog->digest[0], 'p');
+	assert_int_equal(revoke_lease("a", 1000, ""), EG_OK);
+	assert_int_equal(release("a", 1000, 0), EG_OK);
+	assert_int_equal(programs(), 0);
+}
+
+static void test_hold(void **state)
+{
+	struct eg_lease_req q = request("a", 1);
+	int fd = memfd_create("prog", MFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(write(fd, "p", 1), 1);
+	q.on_expiry = EG_EXPIRY_HOLD;
+	q.phases = 1; /* which `none` does not have */
+	np_lease_request(w.m, 1, &fd, &q);
+	eg_close_p(&fd);
+	settle();
+	w.log[0] = '\0';
+	tick_at(eg_boot_ns() + 601 * EG_NSEC_PER_SEC);
+	assert_string_equal(w.log, "rephase0 dns+0 text audit+ ");
+	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_EXPIRED);
+	tick_at(eg_boot_ns() + 86000 * EG_NSEC_PER_SEC);
+	assert_non_null(np_lease_find(w.m, "a"));
+	tick_at(eg_boot_ns() + 86401 * EG_NSEC_PER_SEC); /* max_ttl */
+	assert_null(np_lease_find(w.m, "a"));
+}
+
+static uint32_t annotate(unsigned int n, unsigned int from)
+{
+	struct eg_pm_annotate *q = calloc(1, sizeof(*q));
+
+	(void)snprintf(q->which.id, sizeof(q->which.id), "a");
+	q->nlabels = n;
+	for (unsigned int i = 0; i < n && i < EG_LABELS; i++) {
+		(void)snprintf(q->label[i].key, EG_LABEL_KEY, "k%u", from + i);
+		(void)snprintf(q->label[i].value, EG_LABEL_VALUE, "v%u-%u",
+			       from + i, n);
+	}
+	np_lease_annotate(w.m, 3, q);
+	free(q);
+	settle();
+	return w.reply.status;
+}
+
+static void test_annotate(void **state)
+{
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	assert_int_equal(annotate(3, 0), EG_OK);
+	assert_int_equal(w.reply.lease.req.nlabels, 3);
+	assert_int_equal(annotate(2, 2), EG_OK); /* one of them is new */
+	assert_int_equal(w.reply.lease.req.nlabels, 4);
+	assert_string_equal(w.reply.lease.req.label[2].value, "v2-2");
+	assert_int_equal(annotate(29, 10), EG_E_BAD_REQUEST);
+	assert_int_equal(annotate(33, 0), EG_E_BAD_REQUEST);
+	assert_int_equal(annotate(28, 10), EG_OK);
+	assert_int_equal(np_lease_find(w.m, "a")->l.req.nlabels, 32);
+	restart();
+	assert_int_equal(np_lease_find(w.m, "a")->l.req.nlabels, 32);
+	assert_string_equal(np_lease_find(w.m, "a")->l.req.label[31].value,
+			    "v37-28");
+}
+
 static void test_broken_record_is_moved_aside(void **state)
 {
 	char path[128];
@@ -785,7 +937,7 @@ static void test_adopt_life(void **state)
 	w.log[0] = '\0';
 	assert_int_equal(adopt("a", 0, "/run/cni/x"), EG_OK_CREATED);
 	/* all are built, two of them armed: an idle one */
-	assert_string_equal(w.log, "guest2 lease2 dns+2 audit+ ");
+	assert_string_equal(w.log, "guest2 lease2 dns+2 text audit+ ");
 	assert_int_equal(w.reply.lease.slow, 0);
 	assert_int_equal(w.m->armed.count, 2);
 	w.log[0] = '\0';
@@ -925,6 +1077,10 @@ int main(void)
 		T(test_adopt_lost),
 		T(test_adopt_taken_over),
 		T(test_adopt_without_record),
+		T(test_revoke),
+		T(test_kernel_refuses_to_revoke),
+		T(test_hold),
+		T(test_annotate),
 	};
 
 	return cmocka_run_group_tests_name("netpool/lease", tests, NULL, NULL);

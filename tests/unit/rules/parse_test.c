@@ -586,6 +586,9 @@ static void same_meaning_same_digest(void **state)
 		    "[allow a]\nallow = y.example\n"
 		    "allow = x.example tcp/443,tcp/80\n");
 	assert_memory_equal(p->digest, q->digest, EG_DIGEST);
+	/* so one may stand for the other: the same bits mean the same */
+	assert_memory_equal(p->phase, q->phase, sizeof(p->phase));
+	assert_string_equal(p->phase[0], "a");
 	free(q);
 	q = accepts("[allow a]\nallow = x.example tcp/443,tcp/81\n"
 		    "[allow]\nallow = y.example\n[allow b]\n");
@@ -594,18 +597,35 @@ static void same_meaning_same_digest(void **state)
 	free(q);
 }
 
+/* Larger than a policy file may be, and read back all the same. */
+static void written_out(const struct rl_prog *p)
+{
+	struct rl_prog *again = NULL;
+	struct eg_err err = {0};
+	size_t len;
+	const char *text = rl_prog_text(p, &len);
+
+	assert_true(len > RL_POLICY_TEXT);
+	assert_int_equal(rl_policy_parse(text, len, "p", &env, &again, NULL,
+					 &err),
+			 0);
+	assert_memory_equal(again->digest, p->digest, EG_DIGEST);
+	free(again);
+}
+
 static void large(void **state)
 {
 	char *text = malloc(RL_POLICY_TEXT + 64);
 	struct rl_prog *p = NULL;
 	struct eg_err err = {0};
-	size_t n = (size_t)sprintf(text, "[allow]\n");
+	size_t n = (size_t)sprintf(text, "[allow a b]\n");
 
 	(void)state;
 	for (int i = 0; i < RL_ENTRIES; i++)
 		n += (size_t)sprintf(text + n, "allow=h%d.a.example\n", i);
 	p = accepts(text);
 	assert_int_equal(p->nentries, RL_ENTRIES);
+	written_out(p);
 	free(p);
 	(void)sprintf(text + n, "allow=one.more.example\n");
 	refuses(text, "p:8194:1: the policy has more than 8192 entries");

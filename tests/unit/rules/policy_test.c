@@ -122,8 +122,8 @@ static void ancestors(void **state)
 	assert_true(look(0, "EXAMPLE.com").ancestor);
 	assert_true(look(0, "er.under.registry.example").ancestor);
 	assert_true(look(0, "registry.example").ancestor); /* until init */
-	assert_false(look(1, "registry.example").ancestor);
-	assert_true(look(1, "registry.example").allowed);
+	assert_false(look(2, "registry.example").ancestor);
+	assert_true(look(2, "registry.example").allowed);
 	assert_false(look(0, "xample.com").ancestor);
 	assert_false(look(0, "net").ancestor);
 	/* above a wildcard only: nothing is known to exist there */
@@ -192,7 +192,7 @@ static void deny_wins(void **state)
 
 static void phases(void **state)
 {
-	struct rl_verdict v = look(1, "api.example.com");
+	struct rl_verdict v = look(2, "api.example.com"); /* apply, init, plan */
 	struct eg_err err = {0};
 	uint32_t bits = 99;
 
@@ -201,20 +201,20 @@ static void phases(void **state)
 	assert_int_equal(v.nports, 2);
 	assert_int_equal(v.port[0].hi, 444);
 	assert_false(look(0, "state.example").allowed);
-	assert_false(look(1, "state.example").allowed);
-	assert_true(look(2, "state.example").allowed);
+	assert_false(look(2, "state.example").allowed);
+	assert_true(look(1, "state.example").allowed);
 	assert_true(look(4, "state.example").allowed);
 	assert_int_equal(look(4, "state.example").types, 5);
 	assert_int_equal(rl_prog_phases(prog, "", &bits, &err), 0);
 	assert_int_equal(bits, 0);
 	assert_int_equal(rl_prog_phases(prog, "init,plan", &bits, &err), 0);
-	assert_int_equal(bits, 3);
+	assert_int_equal(bits, 6);
 	assert_int_equal(rl_prog_phases(prog, "apply", &bits, &err), 0);
-	assert_int_equal(bits, 4);
+	assert_int_equal(bits, 1);
 	bits = 99;
 	assert_int_equal(rl_prog_phases(prog, "init,pl\n", &bits, &err), -EINVAL);
 	assert_string_equal(err.text, "policy 't' has no phase 'pl\\x0a'; its "
-				      "phases: init, plan, apply");
+				      "phases: apply, init, plan");
 	assert_int_equal(rl_prog_phases(prog, "init,", &bits, &err), -EINVAL);
 	assert_int_equal(rl_prog_phases(prog, ",init", &bits, &err), -EINVAL);
 	assert_int_equal(rl_prog_phases(prog, "ini", &bits, &err), -EINVAL);
@@ -292,6 +292,26 @@ static void none(void **state)
 	assert_int_equal(eg_name_parse("a.example", &name, NULL), 0);
 	rl_prog_lookup(p, RL_PHASES_ALL, 0, &name, &v);
 	assert_false(v.allowed || v.denied || v.ancestor);
+}
+
+/* The text a program carries is the one its digest is of. */
+static void carries_its_text(void **state)
+{
+	const struct rl_prog *none_p;
+	uint8_t digest[EG_DIGEST];
+	const char *text;
+	size_t len;
+
+	(void)state;
+	text = rl_prog_text(prog, &len);
+	assert_true(len && rl_canon_is(text, len));
+	assert_ptr_equal(text + len, (const char *)prog + prog->size);
+	eg_sha256_of(text, len, digest);
+	assert_memory_equal(digest, prog->digest, EG_DIGEST);
+	(void)rl_prog_none(&none_p);
+	(void)rl_prog_text(none_p, &len);
+	assert_int_equal(len, 0);
+	assert_false(rl_canon_is("[policy]", 8) || rl_canon_is("", 0));
 }
 
 static void sealed(void **state)
@@ -387,7 +407,8 @@ static void lies_text(void **state)
 	memset(copy->entry[1].why, 'a', sizeof(copy->entry[1].why));
 	assert_int_equal(rl_prog_check(copy, prog->size, NULL), -EBADMSG);
 	LIE(description[0], '\n', "description");
-	LIE(pad[1], 1, "pad");
+	LIE(text_len, 1, "size");
+	LIE(text_len, UINT64_MAX, "text_len");
 	LIE(phase[1][0], 'X', "phase 1");
 	LIE(entry[1].why[0], 0x1b, "why of entry 1");
 	free(copy);
@@ -498,6 +519,7 @@ int main(void)
 		cmocka_unit_test(deny_wins),   cmocka_unit_test(phases),
 		cmocka_unit_test(until),       cmocka_unit_test(hosts),
 		cmocka_unit_test(ports_union), cmocka_unit_test(none),
+		cmocka_unit_test(carries_its_text),
 		cmocka_unit_test(sealed),      cmocka_unit_test(lies_head),
 		cmocka_unit_test(lies_text),   cmocka_unit_test(lies_entries),
 		cmocka_unit_test(lies_more),   cmocka_unit_test(any_octet),
