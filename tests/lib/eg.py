@@ -7,6 +7,7 @@ python3. Each verb prints what it found and exits 0 when that is what was
 wanted, 1 when not; see the docstring of each cmd_ function.
 """
 import errno
+import fcntl
 import json
 import os
 import select
@@ -420,6 +421,17 @@ def cmd_bulk(address, port, octets):
             if w:
                 left -= s.send(chunk[:left])
     print("%s octets there and back" % octets)
+
+
+def cmd_tap(device, name):
+    """tap DEVICE NAME: attaches to that tap of the namespace it runs in"""
+    tunsetiff, iff_tap, iff_no_pi, vnet_hdr = 0x400454CA, 0x2, 0x1000, 0x4000
+    fd = os.open(device, os.O_RDWR)
+    try:
+        fcntl.ioctl(fd, tunsetiff, struct.pack(
+            "16sH22x", name.encode(), iff_tap | iff_no_pi | vnet_hdr))
+    except OSError as e:
+        fail(e.strerror)
 
 
 # ---- evidence ---------------------------------------------------------------------------
