@@ -42,12 +42,14 @@ CTL_SRC := $(wildcard netpool/ctl/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/*_test.c)
 UNITLIB_SRC := $(wildcard tests/lib/*.c)
 TOOL_SRC := $(wildcard tests/platform/*.c)
+BENCH_SRC := $(filter-out tests/bench/http.c,$(wildcard tests/bench/*.c))
 
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CTL_OBJ := $(CTL_SRC:%.c=$(B)/%.o)
 UNITLIB_OBJ := $(UNITLIB_SRC:%.c=$(B)/%.o)
 UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 TOOL_BIN := $(TOOL_SRC:%.c=$(B)/%)
+BENCH_BIN := $(BENCH_SRC:%.c=$(B)/%)
 BINS := $(if $(wildcard netpool/main.c),$(B)/egressd) \
 	$(if $(CTL_SRC),$(B)/egressctl)
 
@@ -62,8 +64,8 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
-.PHONY: all check units test-bins demo asan tidy cppcheck lint fmt install \
-	uninstall clean deps fuzz fuzz-bins
+.PHONY: all check units test-bins bench bench-bins demo asan tidy cppcheck lint \
+	fmt install uninstall clean deps fuzz fuzz-bins
 .SECONDARY:
 
 all: $(BINS)
@@ -93,8 +95,14 @@ $(B)/tests/platform/%: $(B)/tests/platform/%.o $(B)/libegressd.a
 	$(say) LD $@
 	$(Q)$(CC) $(EG_LDFLAGS) $^ $(LIBS) -o $@
 
+# What measures the daemon has nothing of it inside.
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(B)/tests/bench/http.o
+	$(say) LD $@
+	$(Q)$(CC) $(EG_LDFLAGS) $^ -o $@
+
 -include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(UNITLIB_OBJ:.o=.d) \
 	$(UNIT_SRC:%.c=$(B)/%.d) $(FUZZ_SRC:%.c=$(B)/%.d) \
+	$(BENCH_BIN:=.d) $(B)/tests/bench/http.d \
 	$(B)/netpool/main.d
 
 units: $(UNIT_BIN)
@@ -107,10 +115,19 @@ deps:
 	@tests/deps.sh
 
 check: deps
-	@$(MAKE) --no-print-directory all test-bins
+	@$(MAKE) --no-print-directory all test-bins bench-bins
 	@B=$(B) tests/run-tests $(T)
 
 test-bins: $(UNIT_BIN)
+
+# Figures, and nothing else, on stdout: tests/bench/run says more. ONLY=GROUP
+# runs one group.
+bench:
+	@tests/deps.sh --bench >&2
+	@$(MAKE) --no-print-directory all bench-bins >&2
+	@B=$(B) tests/bench/run $(ONLY)
+
+bench-bins: $(BENCH_BIN)
 
 demo: deps
 	@$(MAKE) --no-print-directory all
@@ -138,7 +155,7 @@ cppcheck:
 
 fmt:
 	clang-format -i $(SRC) $(wildcard netpool/*.h netpool/*/*.h rules/*.h \
-		dnsguard/*.h audit/*.h) $(UNIT_SRC)
+		dnsguard/*.h audit/*.h tests/bench/*.[ch]) $(UNIT_SRC)
 
 # Configuration and evidence stay where they are on uninstall.
 CONF_POLICY := $(wildcard conf/policy.d/*.policy)

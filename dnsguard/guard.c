@@ -62,6 +62,7 @@ struct dg_guard {
 	uint32_t rate, burst, miss_rate;
 	uint64_t unleased;
 	uint32_t newest, oldest, free, flights;
+	uint32_t unused; /* waiters from here on have never been used */
 	uint64_t flight_hash[DG_UP_REQUESTS]; /* scanned for the same name */
 	struct flight flight[DG_UP_REQUESTS];
 	struct waiter waiter[DG_WAITERS];
@@ -205,10 +206,13 @@ static struct waiter *wait_begin(struct dg_guard *g, struct dg_lease *l,
 {
 	struct waiter *w;
 
-	if (g->free == NONE || l->waiting >= DG_WAITERS_LEASE)
+	if ((g->free == NONE && g->unused == DG_WAITERS) ||
+	    l->waiting >= DG_WAITERS_LEASE)
 		return NULL;
-	w = &g->waiter[g->free];
-	g->free = w->next;
+	/* One never used before: its memory is not touched until then. */
+	w = &g->waiter[g->free == NONE ? g->unused++ : g->free];
+	if (windex(g, w) == g->free)
+		g->free = w->next;
 	w->older = g->newest;
 	w->newer = NONE;
 	if (g->newest != NONE)
@@ -1261,8 +1265,7 @@ static const struct dg_up_ops up_ops = {
 static void init_tables(struct dg_guard *g)
 {
 	g->newest = g->oldest = NONE;
-	for (uint32_t i = 0; i < DG_WAITERS; i++)
-		g->waiter[i].next = i + 1 < DG_WAITERS ? i + 1 : NONE;
+	g->free = NONE;
 	g->rate = g->conf->dns_rate ? g->conf->dns_rate : DG_RATE;
 	g->burst = g->conf->dns_burst ? g->conf->dns_burst : DG_BURST;
 	/* Upstream sees two fifths: 20 a second at the default of 50. */

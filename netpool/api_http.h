@@ -136,7 +136,8 @@ bool api_id_ok(const char *id);
 struct json_t *api_lease_json(const struct eg_conf *conf,
 			      const struct eg_lease *l);
 void api_stats_json(struct json_t *lease, const struct eg_mp_stats *s);
-struct json_t *api_pool_json(const struct eg_mp_pool *p);
+struct json_t *api_pool_json(const struct eg_conf *conf,
+			     const struct eg_mp_pool *p);
 struct json_t *api_event_json(const struct eg_conf *conf,
 			      const struct eg_event *e);
 void api_uid_format(const uint8_t uid[EG_UID], char buf[37]);

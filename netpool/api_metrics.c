@@ -54,6 +54,49 @@ static void lease_seconds(FILE *f, const struct eg_mp_pool *p)
 		      sum, sum);
 }
 
+/* A gauge or counter without labels; octets and seconds, nothing derived. */
+struct plain {
+	const char *name, *type, *help;
+	double value;
+};
+
+static void pool(FILE *f, const struct eg_mp_pool *p)
+{
+	const struct plain m[] = {
+		{"egressd_pool_slots", "gauge",
+		 "Slots the configuration asks for.", p->slots},
+		{"egressd_pool_slots_cap", "gauge",
+		 "Slots the host has room for (egressctl doctor).",
+		 p->slots_cap},
+		{"egressd_pool_prefill_slots", "gauge",
+		 "Slots the pool is filled to.", p->prefill},
+		{"egressd_pool_built_slots", "gauge",
+		 "Slots that live: idle, armed, leased, releasing.", p->built},
+		{"egressd_pool_builds_total", "counter",
+		 "Slots built since main started.", (double)p->built_total},
+		{"egressd_pool_fill_rate", "gauge",
+		 "Slots built in the last second.", p->fill_rate},
+		{"egressd_pool_fill_seconds", "gauge",
+		 "Time the fill has taken.", (double)p->fill_ns / 1e9},
+		{"egressd_pool_filled", "gauge", "1 when the fill is over.",
+		 p->filled},
+		{"egressd_pool_memory_budget_bytes", "gauge",
+		 "Kernel memory the pool may take (memory_budget).",
+		 (double)p->memory_budget},
+		{"egressd_pool_memory_estimate_bytes", "gauge",
+		 "Kernel memory of the slots that live, estimated.",
+		 (double)p->memory_used},
+		{"egressd_pool_memory_measured_bytes", "gauge",
+		 "Growth of the host's Slab and Percpu during the fill.",
+		 (double)p->memory_measured},
+	};
+
+	for (size_t i = 0; i < EG_ARRAY_SIZE(m); i++) {
+		head(f, m[i].name, m[i].type, m[i].help);
+		(void)fprintf(f, "%s %.15g\n", m[i].name, m[i].value);
+	}
+}
+
 static void roles(FILE *f, const struct eg_mp_pool *p)
 {
 	head(f, "egressd_role_restarts_total", "counter",
@@ -78,6 +121,7 @@ void api_metrics(struct call *c, const struct eg_mp_pool *p)
 	head(f, "egressd_build_info", "gauge", "Version of egressd.");
 	(void)fprintf(f, "egressd_build_info{version=\"%s\"} 1\n", EG_VERSION);
 	states(f, p);
+	pool(f, p);
 	lease_seconds(f, p);
 	head(f, "egressd_pin_commit_seconds", "summary",
 	     "Time of the kernel's commits of pins, in seconds.");

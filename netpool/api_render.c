@@ -302,7 +302,36 @@ void api_stats_json(json_t *lease, const struct eg_mp_stats *s)
 					    (json_int_t)s->rx_packets));
 }
 
-json_t *api_pool_json(const struct eg_mp_pool *p)
+/* The fill, and what it takes; *_bytes of the kernel's memory. */
+static void pool_fill_json(json_t *j, const struct eg_conf *conf,
+			   const struct eg_mp_pool *p)
+{
+	json_t *us = json_array();
+	json_t *more = json_pack(
+		"{s:i, s:i, s:i, s:b, s:i, s:f, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"slots_cap", (int)p->slots_cap, "prefill", (int)p->prefill,
+		"built", (int)p->built, "filled", (int)p->filled, "fill_rate",
+		(int)p->fill_rate, "fill_s", (double)p->fill_ns / 1e9,
+		"built_total", (json_int_t)p->built_total,
+		"memory_budget_bytes", (json_int_t)p->memory_budget,
+		"memory_prefill_bytes", (json_int_t)p->memory_prefill,
+		"memory_estimate_bytes", (json_int_t)p->memory_used,
+		"memory_measured_bytes", (json_int_t)p->memory_measured,
+		"memory_slot_bytes", (json_int_t)p->memory_slot);
+
+	(void)json_object_update(j, more);
+	json_decref(more);
+	if (conf->slots_cap)
+		(void)json_object_set_new(j, "slots_cap_why",
+					  json_string(conf->slots_cap_why));
+	/* bucket i counts leases made in less than 2^(i+1) us, the last all */
+	for (size_t i = 0; i < EG_ARRAY_SIZE(p->lease_us_bucket); i++)
+		(void)json_array_append_new(
+			us, json_integer((json_int_t)p->lease_us_bucket[i]));
+	(void)json_object_set_new(j, "lease_us_buckets", us);
+}
+
+json_t *api_pool_json(const struct eg_conf *conf, const struct eg_mp_pool *p)
 {
 	char at[32];
 	json_t *j = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}",
@@ -311,7 +340,7 @@ json_t *api_pool_json(const struct eg_mp_pool *p)
 			      (int)p->armed, "leased", (int)p->leased,
 			      "releasing", (int)p->releasing, "bad",
 			      (int)p->bad, "lost", (int)p->lost);
-	json_t *more = json_pack("{s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	json_t *more = json_pack("{s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I}",
 				 "gateways", (int)p->gateways, "gateways_up",
 				 (int)p->gateways_up, "lingering",
 				 (int)p->lingering, "ready", (int)p->ready,
@@ -321,14 +350,11 @@ json_t *api_pool_json(const struct eg_mp_pool *p)
 				 (json_int_t)p->slow_total, "exhausted_total",
 				 (json_int_t)p->exhausted_total, "pins_total",
 				 (json_int_t)p->pins_total, "pins_failed",
-				 (json_int_t)p->pins_failed,
-				 "memory_budget_bytes",
-				 (json_int_t)p->memory_budget,
-				 "memory_estimate_bytes",
-				 (json_int_t)p->memory_used);
+				 (json_int_t)p->pins_failed);
 
 	(void)json_object_update(j, more);
 	json_decref(more);
+	pool_fill_json(j, conf, p);
 	api_time_format(p->started_ns, at);
 	(void)json_object_set_new(j, "started", json_string(at));
 	return j;

@@ -615,10 +615,9 @@ static void r_events(struct api *a, struct call *c)
 
 static bool pool_answer(struct api *a, struct call *c, struct eg_msg *m)
 {
-	(void)a;
 	if (m->type != EG_MP_POOL)
 		return false;
-	api_json(c, 200, api_pool_json(m->body));
+	api_json(c, 200, api_pool_json(a->ctx->conf, m->body));
 	return true;
 }
 

@@ -59,7 +59,8 @@ static const char *not_to_be_had(struct np_build *b, int ns)
 		if (is_gateway(b, i, ns))
 			return "is a gateway's";
 	for (uint32_t i = 0; i < b->conf->slots; i++)
-		if (np_adopt_same(b->slot[i].ns, ns))
+		if (np_adopt_same(b->slot[i].ns, ns) ||
+		    (b->slot[i].ino && b->slot[i].ino == np_netns_ino(ns)))
 			return "is a slot's";
 	return NULL;
 }

@@ -19,12 +19,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
 #define BUILD_TURN 4  /* slots built before other commands are heard */
+#define BUILD_NS (EG_NSEC_PER_SEC / 50) /* ... and at most as long */
 #define SCRAP_TURN 64 /* links deleted together: 20 ms of rtnl */
 #define WATCH_TURN 16 /* slots looked at for a tap after a restart */
 /*
@@ -150,17 +152,49 @@ static void on_tap(void *arg, int fd, int what)
 }
 
 /*
+ * A slot's namespace, to be closed by the caller. An idle one is held; a
+ * named one is opened by its name each time: at 16,384 leases with a tap
+ * each, two descriptors a slot would be more than a process may have.
+ */
+static int slot_open(struct np_slot *s, struct eg_err *err)
+{
+	char name[EG_NETNS_NAME];
+	int fd;
+
+	if (s->ns < 0)
+		return np_netns_open(s->b->conf->netns,
+				     eg_plan_netns(name, number_of(s),
+						   s->generation),
+				     err);
+	fd = fcntl(s->ns, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? eg_err_sys(err, -errno, "cannot open a namespace") : fd;
+}
+
+/* From here the name holds the namespace. */
+static void slot_named(struct np_slot *s, uint64_t generation)
+{
+	np_netns_remember(s->ns, &s->ref);
+	s->ino = np_netns_ino(s->ns);
+	if (s->b->conf->netns_names == EG_NETNS_LEASED) {
+		eg_role_drop(s->b->ctx, EG_FD_SLOT, number_of(s));
+		eg_close_p(&s->ns);
+	}
+	s->state = NP_SLOT_NAMED;
+	s->generation = generation;
+}
+
+/*
  * The monitor keeps the namespace alive like any socket inside; it is closed
  * before the slot is let go.
  */
-static int tap_watch(struct np_slot *s, struct eg_err *err)
+static int tap_watch(struct np_slot *s, int ns, struct eg_err *err)
 {
 	struct np_build *b = s->b;
 	int fd;
 
 	if (s->tap_io)
 		return 0;
-	fd = np_slot_tap_monitor(&b->w, s->ns, &s->tap_carrier, err);
+	fd = np_slot_tap_monitor(&b->w, ns, &s->tap_carrier, err);
 	if (fd < 0)
 		return fd;
 	s->tap_fd = fd;
@@ -179,13 +213,16 @@ static bool rewatch_some(struct np_build *b)
 
 	for (; b->rewatch < b->conf->slots && n < WATCH_TURN; b->rewatch++) {
 		struct np_slot *s = &b->slot[b->rewatch];
+		EG_CLEANUP_FD int ns = -1;
 		int r;
 
-		if (!s->rewatch || s->ns < 0)
+		if (!s->rewatch)
 			continue;
 		s->rewatch = false;
 		n++;
-		r = tap_watch(s, &err);
+		r = ns = slot_open(s, &err);
+		if (r >= 0)
+			r = tap_watch(s, ns, &err);
 		if (r && r != -ENODEV) /* most have no tap */
 			eg_warning("slot %u: its tap is not watched: %s",
 				   b->rewatch, err.text);
@@ -333,6 +370,7 @@ static void build_one(struct np_build *b, uint32_t slot, uint64_t cookie)
 	if (!r) {
 		s->state = NP_SLOT_IDLE;
 		s->generation = 0;
+		s->ref.bytes = 0;
 		s->gone = false;
 		s->carrier = true;
 		(void)eg_role_hold(b->ctx, EG_FD_SLOT, slot, s->ns);
@@ -340,9 +378,14 @@ static void build_one(struct np_build *b, uint32_t slot, uint64_t cookie)
 	answer(b, EG_BM_BUILT, cookie, slot, 0, r, &err);
 }
 
-static bool build_some(struct np_build *b)
+/* At least a turn, and no less time than scraps have had. */
+static bool build_some(struct np_build *b, int64_t scrapped_ns)
 {
-	for (int n = 0; b->njobs && n < BUILD_TURN; n++) {
+	int64_t until = eg_boot_ns() +
+			(scrapped_ns < BUILD_NS ? scrapped_ns : BUILD_NS);
+
+	for (int n = 0;
+	     b->njobs && (n < BUILD_TURN || eg_boot_ns() < until); n++) {
 		struct np_job *j = &b->job[0];
 
 		build_one(b, j->next++, j->cookie);
@@ -398,11 +441,8 @@ static int arm(struct np_build *b, const struct eg_mb_slot *m, struct eg_err *er
 				  s->ns, err);
 		if (r)
 			return r;
-		/* From here the name holds it. */
-		eg_role_drop(b->ctx, EG_FD_SLOT, m->slot);
 	}
-	s->state = NP_SLOT_NAMED;
-	s->generation = m->generation;
+	slot_named(s, m->generation);
 	return 0;
 }
 
@@ -414,23 +454,36 @@ void np_slots_arm(struct np_build *b, uint64_t cookie, const struct eg_mb_slot *
 	answer(b, EG_BM_ARMED, cookie, m->slot, m->generation, r, &err);
 }
 
-static int nat(struct np_build *b, struct np_slot *s, const struct eg_guest *g,
+static int nat(struct np_slot *s, int ns, const struct eg_guest *g,
 	       struct eg_err *err)
 {
+	struct np_build *b = s->b;
 	EG_CLEANUP_FD int fd = -1;
 
 	if (!np_build_hooks.slot_nat)
 		return eg_err_set(err, -EOPNOTSUPP,
 				  "this build has no address translation");
-	fd = np_nfnetlink(&b->w, s->ns, err);
+	fd = np_nfnetlink(&b->w, ns, err);
 	if (fd < 0)
 		return fd;
 	return np_build_hooks.slot_nat(fd, b->conf, number_of(s), g, err);
 }
 
+/* eth0 is all that mode veth needs; a slot with more is not for it. */
+static int no_tap(struct np_slot *s, int ns, struct eg_err *err)
+{
+	int r = tap_watch(s, ns, err);
+
+	s->rewatch = false;
+	if (r)
+		return r == -ENODEV ? 0 : r;
+	return eg_err_set(err, -EEXIST, "slot %u has a tap", number_of(s));
+}
+
 static int guest(struct np_build *b, const struct eg_mb_guest *m,
 		 struct eg_err *err)
 {
+	EG_CLEANUP_FD int ns = -1;
 	struct np_slot *s;
 	int r = np_slots_check(b, m->slot, m->generation, err);
 
@@ -441,13 +494,16 @@ static int guest(struct np_build *b, const struct eg_mb_guest *m,
 	s = &b->slot[m->slot];
 	if (!is_live(s))
 		return eg_err_set(err, -ENOENT, "slot %u is not built", m->slot);
+	ns = slot_open(s, err);
+	if (ns < 0)
+		return ns;
 	if (m->guest.mode == EG_GUEST_VETH)
-		return 0; /* eth0 is all it needs */
-	r = np_slot_guest(&b->w, gate_of(b, m->slot)->gw.mtu, m->slot, s->ns,
+		return no_tap(s, ns, err);
+	r = np_slot_guest(&b->w, gate_of(b, m->slot)->gw.mtu, m->slot, ns,
 			  &m->guest, err);
 	if (!r && m->guest.mode == EG_GUEST_TAP)
-		r = nat(b, s, &m->guest, err);
-	return r ? r : tap_watch(s, err);
+		r = nat(s, ns, &m->guest, err);
+	return r ? r : tap_watch(s, ns, err);
 }
 
 void np_slots_guest(struct np_build *b, uint64_t cookie,
@@ -496,13 +552,17 @@ void np_slots_scrap(struct np_build *b, uint64_t cookie,
 	work_kick(b);
 }
 
-/* Nothing of the slot may be found by the next one's packets. */
-static int forget_flows(struct np_gate *g, uint32_t slot, struct eg_err *err)
+/* Nothing of the slots may be found by the next ones' packets. */
+static int forget_flows(struct np_gate *g, const uint32_t *slot, size_t n,
+			struct eg_err *err)
 {
-	uint32_t addr = eg_plan_addr(g->b->conf, slot);
-	int r = np_ct_delete(g->gw.ct, addr, err);
+	uint32_t addr[SCRAP_TURN];
+	int r;
 
-	return r ? r : np_ct_delete(g->b->ct, addr, err);
+	for (size_t i = 0; i < n; i++)
+		addr[i] = eg_plan_addr(g->b->conf, slot[i]);
+	r = np_ct_delete_many(g->gw.ct, addr, n, err);
+	return r ? r : np_ct_delete_many(g->b->ct, addr, n, err);
 }
 
 int np_slots_let_go(struct np_slot *s, struct eg_err *err)
@@ -514,8 +574,6 @@ int np_slots_let_go(struct np_slot *s, struct eg_err *err)
 
 	if (s->ns >= 0)
 		np_netns_remember(s->ns, &s->ref);
-	else
-		s->ref.bytes = 0;
 	tap_unwatch(s);
 	if (s->generation && b->conf->netns_names == EG_NETNS_LEASED)
 		r = np_netns_unname(b->conf->netns,
@@ -523,6 +581,7 @@ int np_slots_let_go(struct np_slot *s, struct eg_err *err)
 				    err);
 	eg_role_drop(b->ctx, EG_FD_SLOT, slot);
 	eg_close_p(&s->ns);
+	s->ino = 0;
 	s->rewatch = false;
 	return r;
 }
@@ -541,8 +600,10 @@ static void scrap_done(struct np_slot *s, int error, bool lingering,
 	/* A failed scrap is asked for again; until then it keeps its place. */
 	s->state = error ? NP_SLOT_NAMED : NP_SLOT_NONE;
 	s->gone = true; /* asked for, not to be told */
-	if (!error)
+	if (!error) {
 		s->generation = 0;
+		s->ref.bytes = 0;
+	}
 	np_build_tell(s->b, EG_BM_SCRAPPED, s->cookie, &m, sizeof(m), -1);
 }
 
@@ -562,12 +623,12 @@ static void scrap_gate(struct np_gate *g)
 	}
 	/* Link first: with it gone no packet can make a new entry. */
 	r = np_link_delete_many(g->gw.rtnl, index, n, &err);
+	if (!r)
+		r = forget_flows(g, slot, n, &err);
 	for (size_t i = 0; i < n; i++) {
 		struct np_slot *s = &b->slot[slot[i]];
-		int e = r ? r : forget_flows(g, slot[i], &err);
+		int e = r ? r : np_slots_let_go(s, &err);
 
-		if (!e)
-			e = np_slots_let_go(s, &err);
 		if (!e && s->ref.bytes && np_netns_lives(&s->ref, b->w.home)) {
 			s->tries = LINGER_TRIES;
 			list_add(b, &b->linger, slot[i]);
@@ -624,9 +685,10 @@ static bool scrap_some(struct np_build *b)
 static void on_work(void *arg)
 {
 	struct np_build *b = arg;
+	int64_t began = eg_boot_ns();
 	bool more = scrap_some(b);
 
-	more |= build_some(b);
+	more |= build_some(b, eg_boot_ns() - began);
 	if (b->rewatch != NP_NO_SLOT)
 		more |= rewatch_some(b);
 	if (more)
@@ -671,10 +733,8 @@ static void scan_name(struct np_build *b, const char *name, uint32_t slot,
 			     "the slot has a later one");
 	tap_unwatch(s);
 	eg_close_p(&s->ns);
-	eg_role_drop(b->ctx, EG_FD_SLOT, slot);
 	s->ns = fd;
-	s->state = NP_SLOT_NAMED;
-	s->generation = generation;
+	slot_named(s, generation);
 	s->gone = false;
 	s->rewatch = true;
 }

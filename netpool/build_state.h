@@ -39,7 +39,8 @@ struct np_slot {
 	bool tap_carrier; /* of the tap */
 	bool gone;	  /* that its link has gone has been told */
 	uint8_t tries;	  /* looks left before it counts as lingering */
-	int ns;
+	int ns;	      /* of IDLE; the name holds a NAMED one */
+	uint64_t ino; /* of the namespace, to tell it by */
 	int tap_fd; /* monitor inside, -1: no tap */
 	struct eg_io *tap_io;
 	uint64_t generation; /* of NAMED, ADOPTED (0: not yet told) and SCRAP */

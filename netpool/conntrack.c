@@ -30,6 +30,11 @@
  */
 #define CT_FILTER_IP_SRC (1U << 0)
 
+/* What deletions cost here, in nanoseconds; only their ratios matter. */
+#define CT_WALK_NS 700000U /* through an empty hash of 262,144 buckets */
+#define CT_SKIP_NS 30U	   /* an entry the kernel's filter passes over */
+#define CT_DUMP_NS 1000U   /* an entry that is sent to us */
+
 struct tuple {
 	uint32_t id;	  /* network order, as it came */
 	uint16_t len;	  /* of the attribute's payload */
@@ -40,7 +45,10 @@ struct np_ct {
 	struct mnl_socket *sk;
 	uint32_t seq;
 	_Alignas(struct nlmsghdr) char buf[CT_BUF];
-	struct eg_prefix want;
+	struct eg_prefix want; /* sources in it, and if not NULL in ... */
+	const uint32_t *source;
+	size_t nsource;
+	uint32_t count; /* answer of counted() */
 	size_t n;
 	bool more;
 	struct tuple tuple[CT_BATCH];
@@ -168,6 +176,16 @@ static bool source_of(const struct nlattr *tuple, uint32_t *ret)
 	return true;
 }
 
+static bool wanted(const struct np_ct *ct, uint32_t src)
+{
+	if (!ct->source)
+		return eg_prefix_has(ct->want, src);
+	for (size_t i = 0; i < ct->nsource; i++)
+		if (ct->source[i] == src)
+			return true;
+	return false;
+}
+
 static int on_entry(const struct nlmsghdr *h, void *arg)
 {
 	struct np_ct *ct = arg;
@@ -179,7 +197,7 @@ static int on_entry(const struct nlmsghdr *h, void *arg)
 	orig = tb[CTA_TUPLE_ORIG];
 	id = tb[CTA_ID];
 	if (!orig || !id || !source_of(orig, &src) ||
-	    !eg_prefix_has(ct->want, src) ||
+	    !wanted(ct, src) ||
 	    mnl_attr_get_payload_len(orig) > sizeof(t->data))
 		return MNL_CB_OK;
 	if (ct->n == CT_BATCH) {
@@ -205,14 +223,13 @@ static int delete_one(struct np_ct *ct, const struct tuple *t)
 	return r == -ENOENT ? 0 : r; /* it has ended meanwhile */
 }
 
-int np_ct_delete_range(struct np_ct *ct, struct eg_prefix sources,
-		       size_t *ret_n, struct eg_err *err)
+/* Dump and delete what is wanted, until nothing of it is left. */
+static int delete_dumped(struct np_ct *ct, size_t *ret_n, struct eg_err *err)
 {
 	_Alignas(struct nlmsghdr) char buf[CT_MSG];
 	size_t total = 0;
 	int r = 0;
 
-	ct->want = sources;
 	for (int i = 0; i < CT_ROUNDS; i++) {
 		memset(buf, 0, sizeof(buf));
 		ct->n = 0;
@@ -236,4 +253,55 @@ int np_ct_delete_range(struct np_ct *ct, struct eg_prefix sources,
 	if (ret_n)
 		*ret_n = total;
 	return 0;
+}
+
+int np_ct_delete_range(struct np_ct *ct, struct eg_prefix sources,
+		       size_t *ret_n, struct eg_err *err)
+{
+	ct->want = sources;
+	ct->source = NULL;
+	return delete_dumped(ct, ret_n, err);
+}
+
+static int on_stats(const struct nlmsghdr *h, void *arg)
+{
+	struct np_ct *ct = arg;
+	const struct nlattr *tb[CT_ATTRS] = {0}, *n;
+
+	(void)mnl_attr_parse(h, sizeof(struct nfgenmsg), by_type, tb);
+	n = tb[CTA_STATS_GLOBAL_ENTRIES];
+	if (n && mnl_attr_get_payload_len(n) == sizeof(uint32_t))
+		ct->count = ntohl(mnl_attr_get_u32(n));
+	return MNL_CB_STOP;
+}
+
+/* Entries of the namespace, those under way included. */
+static int counted(struct np_ct *ct, struct eg_err *err)
+{
+	_Alignas(struct nlmsghdr) char buf[CT_MSG] = {0};
+	int r;
+
+	ct->count = UINT32_MAX; /* unless it is told */
+	r = talk(ct, start(ct, buf, IPCTNL_MSG_CT_GET_STATS, 0), on_stats);
+	return r ? eg_err_sys(err, r, "cannot count conntrack entries") : 0;
+}
+
+int np_ct_delete_many(struct np_ct *ct, const uint32_t *source, size_t n,
+		      struct eg_err *err)
+{
+	int r = counted(ct, err);
+
+	if (r || !ct->count)
+		return r;
+	if (n * (CT_WALK_NS + (uint64_t)CT_SKIP_NS * ct->count) >
+	    CT_WALK_NS + (uint64_t)CT_DUMP_NS * ct->count) {
+		ct->source = source;
+		ct->nsource = n;
+		r = delete_dumped(ct, NULL, err);
+		ct->source = NULL;
+		return r;
+	}
+	for (size_t i = 0; i < n && !r; i++)
+		r = np_ct_delete(ct, source[i], err);
+	return r;
 }

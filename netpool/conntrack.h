@@ -33,6 +33,15 @@ void np_ct_close(struct np_ct *ct);
 int np_ct_delete(struct np_ct *ct, uint32_t source, struct eg_err *err);
 
 /**
+ * np_ct_delete_many() - entries originated by any of @n sources
+ *
+ * None is success, and costs no walk where the namespace tracks nothing at
+ * all. Otherwise by filter or by one dump, whichever walks less.
+ */
+int np_ct_delete_many(struct np_ct *ct, const uint32_t *source, size_t n,
+		      struct eg_err *err);
+
+/**
  * np_ct_delete_range() - entries originated inside a prefix, one dump
  * @ret_n:	how many were deleted, may be NULL
  */

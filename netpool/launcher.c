@@ -58,8 +58,6 @@
 #define FEED_QUEUE 256 /* descriptors waiting for a role at a time */
 #define FEED_US 2000
 #define API_BACKLOG 512
-#define FDS_PER_GATEWAY 8 /* namespace, nft, nflog, packet, two DNS, spare */
-#define FDS_SPARE 256	  /* clients, channels, evidence files */
 
 struct child {
 	enum eg_role role;
@@ -682,24 +680,24 @@ void np_launch_unlock(const struct eg_conf *conf)
 	(void)rmdir(conf->run); /* stays when somebody keeps files there */
 }
 
-static int descriptors_check(const struct eg_conf *c, struct eg_err *err)
+/*
+ * As many descriptors as the hard limit allows, and more where we may: a
+ * limit that was meant for others is no reason to serve fewer slots.
+ */
+static int descriptors_raise(const struct eg_conf *c, struct eg_err *err)
 {
-	rlim_t need =
-		(rlim_t)c->slots + c->gateways * FDS_PER_GATEWAY + FDS_SPARE;
+	rlim_t need = np_descriptors(c, c->slots);
 	struct rlimit rl;
 
 	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
 		return eg_err_sys(err, -errno, "getrlimit");
-	if (rl.rlim_max < need)
-		return eg_err_set(
-			err, -EMFILE,
-			"RLIMIT_NOFILE is at most %llu here, %u slots need %llu; raise it (LimitNOFILE=%llu in the unit, or ulimit -Hn) or set [pool] slots to at most %llu",
-			(unsigned long long)rl.rlim_max, c->slots,
-			(unsigned long long)need, (unsigned long long)need,
-			(unsigned long long)(rl.rlim_max > need - c->slots
-						     ? rl.rlim_max -
-							       (need - c->slots)
-						     : 0));
+	if (rl.rlim_max < need) {
+		struct rlimit more = {.rlim_cur = need, .rlim_max = need};
+
+		/* Takes CAP_SYS_RESOURCE, and fs.nr_open is the end of it. */
+		if (!setrlimit(RLIMIT_NOFILE, &more))
+			return 0;
+	}
 	rl.rlim_cur = rl.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &rl) < 0)
 		return eg_err_sys(err, -errno, "setrlimit");
@@ -731,11 +729,12 @@ static int host_check(const struct eg_conf *c, struct eg_err *err)
 	return np_conf_check_host(c, nets, n, err);
 }
 
-/* The probe runs in a child: it unshares and never comes back. */
-static int probe_run(const struct eg_conf *c,
-		     const struct np_launcher_hooks *hooks, struct eg_err *err)
+int np_launch_probe(const struct eg_conf *conf,
+		    void (*probe)(const struct eg_conf *conf,
+				  struct np_probe *ret),
+		    struct np_probe *ret, struct eg_err *err)
 {
-	struct eg_err said = {0};
+	struct np_probe found = {0};
 	int p[2], status = 0;
 	pid_t pid;
 	ssize_t n;
@@ -744,20 +743,69 @@ static int probe_run(const struct eg_conf *c,
 		return eg_err_sys(err, -errno, "pipe");
 	pid = fork();
 	if (!pid) {
-		(void)hooks->probe(c, &said);
-		_exit(write(p[1], &said, sizeof(said)) == sizeof(said) ? 0 : 1);
+		probe(conf, &found);
+		/* Fits the pipe: one write, never a part of it. */
+		_exit(write(p[1], &found, sizeof(found)) == sizeof(found) ? 0
+									  : 1);
 	}
 	eg_close_p(&p[1]);
-	n = pid > 0 ? read(p[0], &said, sizeof(said)) : -1;
+	n = pid > 0 ? read(p[0], &found, sizeof(found)) : -1;
 	eg_close_p(&p[0]);
 	if (pid > 0)
 		(void)waitpid(pid, &status, 0);
-	if (n != sizeof(said) || status)
+	if (n != sizeof(found) || status)
 		return eg_err_set(err, -EIO,
 				  "the kernel probe died (status %d)", status);
-	if (said.code)
-		*err = said;
-	return said.code;
+	*ret = found;
+	return 0;
+}
+
+/* What makes the pool smaller goes to main, the log and the API. */
+static void slots_cap(struct eg_conf *c, const struct np_preflight *p)
+{
+	const struct np_finding *f = &p->finding[p->limit];
+
+	if (p->slots >= c->slots)
+		return;
+	c->slots_cap = p->slots;
+	(void)snprintf(c->slots_cap_why, sizeof(c->slots_cap_why),
+		       "%s is %s, needed: %s", f->key, f->have, f->need);
+}
+
+/* Before anything is made: does it work on what can be read? */
+static int preflight_facts(const struct eg_conf *c, struct np_facts *x,
+			   struct eg_err *err)
+{
+	struct np_preflight p;
+
+	np_facts_read("", c, 0, x);
+	np_preflight(c, x, &p);
+	return np_preflight_refuse(&p, err);
+}
+
+/* With the kernel's own word. */
+static int preflight_probe(struct eg_conf *c,
+			   const struct np_launcher_hooks *hooks,
+			   struct np_facts *x, struct eg_err *err)
+{
+	struct np_preflight p;
+	int r = np_launch_probe(c, hooks->probe, &x->probe, err);
+
+	if (r)
+		return r;
+	np_preflight(c, x, &p);
+	r = np_preflight_refuse(&p, err);
+	if (r)
+		return r;
+	for (unsigned int i = 0; i < NP_CHECK_COUNT; i++) {
+		const struct np_finding *f = &p.finding[i];
+
+		if (f->level == NP_DEGRADED)
+			eg_warning("preflight: %s is %s, needed: %s; %s; fix: %s",
+				   f->key, f->have, f->need, f->text, f->fix);
+	}
+	slots_cap(c, &p);
+	return 0;
 }
 
 static int socket_listen(const char *path, mode_t mode, uint32_t gid,
@@ -900,13 +948,16 @@ static int identity_load(struct launcher *l, struct eg_err *err)
 static int prepare(struct launcher *l, const struct np_launcher_hooks *hooks,
 		   struct eg_err *err)
 {
+	struct np_facts facts;
 	int r = geteuid()
 			? eg_err_set(err, -EPERM,
 				     "egressd must be started as root; the roles drop what they do not need")
 			: 0;
 
 	if (!r)
-		r = descriptors_check(l->conf, err);
+		r = descriptors_raise(l->conf, err);
+	if (!r)
+		r = preflight_facts(l->conf, &facts, err);
 	if (!r)
 		r = host_check(l->conf, err);
 	if (!r)
@@ -915,7 +966,7 @@ static int prepare(struct launcher *l, const struct np_launcher_hooks *hooks,
 		r = lock_take(l->conf, &l->lock_fd, err);
 	/* From here on this host's egressd is us; nothing was made before. */
 	if (!r)
-		r = probe_run(l->conf, hooks, err);
+		r = preflight_probe(l->conf, hooks, &facts, err);
 	if (!r)
 		r = dirs_make(l->conf, err);
 	if (!r)

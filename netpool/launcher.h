@@ -7,11 +7,12 @@
 
 #include "netpool/base/conf.h"
 #include "netpool/base/err.h"
+#include "netpool/preflight.h"
 
 /* What the launcher needs from parts it must not include. */
 struct np_launcher_hooks {
-	/* can this kernel do what a gateway needs? in a scratch namespace */
-	int (*probe)(const struct eg_conf *conf, struct eg_err *err);
+	/* can this kernel do what a gateway needs? unshares (np_probe()) */
+	void (*probe)(const struct eg_conf *conf, struct np_probe *ret);
 };
 
 /**
@@ -28,6 +29,16 @@ int np_launch(struct eg_conf *conf, const struct np_launcher_hooks *hooks);
  * Return: 0; -EBUSY with the pid of the egressd that runs.
  */
 int np_launch_lock(const struct eg_conf *conf, struct eg_err *err);
+
+/**
+ * np_launch_probe() - run a probe in a child that ends afterwards
+ *
+ * Return: 0 with what it found, negative errno when the child itself failed.
+ */
+int np_launch_probe(const struct eg_conf *conf,
+		    void (*probe)(const struct eg_conf *conf,
+				  struct np_probe *ret),
+		    struct np_probe *ret, struct eg_err *err);
 
 /* np_launch_unlock() - remove the lock file and the run directory (purge). */
 void np_launch_unlock(const struct eg_conf *conf);

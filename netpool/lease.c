@@ -142,23 +142,6 @@ void np_lease_reply(struct np_main *m, uint64_t cookie, enum eg_status st,
 			   sizeof(a), -1);
 }
 
-static const struct np_tomb *tomb_find(struct np_main *m, const char *id)
-{
-	for (const struct np_tomb *t = m->tombs; t; t = t->next)
-		if (!strcmp(t->id, id))
-			return t;
-	return NULL;
-}
-
-static const struct np_tomb *tomb_uid(struct np_main *m,
-				      const uint8_t uid[EG_UID])
-{
-	for (const struct np_tomb *t = m->tombs; t; t = t->next)
-		if (!memcmp(t->uid, uid, EG_UID))
-			return t;
-	return NULL;
-}
-
 struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 				const struct eg_pm_which *w, bool change)
 {
@@ -167,15 +150,15 @@ struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 		w->has_uid ? np_lease_uid(m, w->uid) : np_lease_find(m, w->id);
 
 	tomb = l	    ? NULL :
-	       w->has_uid ? tomb_uid(m, w->uid) :
-			    tomb_find(m, w->id);
+	       w->has_uid ? np_tombs_uid(m->tombs, w->uid) :
+			    np_tombs_id(m->tombs, w->id);
 	if (tomb) {
 		/* Its evidence can still be asked for, so say its uid. */
 		struct eg_lease gone = { .generation = tomb->generation,
 					 .state = EG_LEASE_RELEASED };
 
 		memcpy(gone.uid, tomb->uid, EG_UID);
-		memcpy(gone.req.id, tomb->id, EG_ID);
+		memcpy(gone.req.id, tomb->id, strlen(tomb->id));
 		np_lease_reply(m, cookie, EG_E_GONE, &gone,
 			       "lease %s has been released", tomb->id);
 		return NULL;
@@ -352,7 +335,7 @@ static void lease_fail(struct np_main *m, struct np_lease *l, enum eg_status st,
 				       why);
 	np_record_remove(m, l);
 	np_lease_expired(m, l);
-	m->slot[slot].state = NP_BAD;
+	np_slot_set(m, slot, NP_BAD);
 	m->slot[slot].retry = 0; /* EMPTY once it has been scrapped */
 	if (np_pool_ask(m, EG_MB_SCRAP, slot))
 		eg_warning("slot %u waits for build to be scrapped", slot);
@@ -429,7 +412,8 @@ static void lease_continue(struct np_main *m, struct np_lease *l)
 				.generation = l->l.generation,
 				.guest = l->l.req.guest};
 
-	if (l->l.req.guest.mode == EG_GUEST_VETH) {
+	if (l->l.req.guest.mode == EG_GUEST_VETH ||
+	    (l->l.req.guest.mode != EG_GUEST_ADOPT && m->slot[l->l.slot].tap)) {
 		lease_finish(m, l);
 		return;
 	}
@@ -489,7 +473,7 @@ static bool request_repeated(struct np_main *m, uint64_t cookie,
 
 	if (!q->id[0])
 		return false;
-	if (tomb_find(m, q->id)) {
+	if (np_tombs_id(m->tombs, q->id)) {
 		np_lease_reply(
 			m, cookie, EG_E_GONE, NULL,
 			"lease id %s was released a short while ago; a new lease needs a new id",
@@ -512,33 +496,42 @@ static bool request_repeated(struct np_main *m, uint64_t cookie,
 	return true;
 }
 
-void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
-		      const struct eg_lease_req *req)
+/* Is there anything to be said against it, or has it been answered before? */
+static bool request_refused(struct np_main *m, uint64_t cookie,
+			    const struct eg_lease_req *req)
 {
 	const char *bad = req_check(req);
-	struct np_prog *prog;
-	struct np_lease *l;
 	struct eg_err err = {0};
 	enum eg_status st;
-	uint32_t slot;
-	bool slow;
 
 	if (bad) {
 		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL, "%s", bad);
-		return;
+		return true;
 	}
 	if (req->ttl_s > m->conf->max_ttl_s) {
 		np_lease_reply(m, cookie, EG_E_BAD_REQUEST, NULL,
 			       "ttl_s %u is more than [lease] max_ttl, %u",
 			       req->ttl_s, m->conf->max_ttl_s);
-		return;
+		return true;
 	}
 	st = adopt_check(m->conf, req, &err);
 	if (st) {
 		np_lease_reply(m, cookie, st, NULL, "%s", err.text);
-		return;
+		return true;
 	}
-	if (request_repeated(m, cookie, req))
+	return request_repeated(m, cookie, req);
+}
+
+void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
+		      const struct eg_lease_req *req)
+{
+	struct np_prog *prog;
+	struct np_lease *l;
+	struct eg_err err = {0};
+	uint32_t slot;
+	bool slow, named;
+
+	if (request_refused(m, cookie, req))
 		return;
 	if (np_prog_get(m, fd, &prog, &err)) {
 		np_lease_reply(m, cookie, EG_E_BAD_POLICY, NULL, "%s", err.text);
@@ -547,7 +540,7 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 	slot = !m->loaded ? UINT32_MAX :
 	       req->guest.mode == EG_GUEST_ADOPT ?
 			    np_pool_take_bare(m, &slow) :
-			    np_pool_take(m, &slow);
+			    np_pool_take(m, &req->guest, &slow);
 	if (slot == UINT32_MAX) {
 		m->count.exhausted_total += m->ready_said;
 		np_lease_reply(
@@ -564,17 +557,18 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 	if (!l || np_lease_insert(m, l)) {
 		np_lease_free(l);
 		np_prog_put(m, prog);
-		m->slot[slot].state = NP_BAD;
+		np_slot_set(m, slot, NP_BAD);
 		m->slot[slot].retry = 0;
 		(void)np_pool_ask(m, EG_MB_SCRAP, slot);
 		np_lease_reply(m, cookie, EG_E_INTERNAL, NULL, "out of memory");
 		return;
 	}
-	m->slot[slot].state = NP_LEASED;
+	named = m->slot[slot].state != NP_IDLE;
+	np_slot_set(m, slot, NP_LEASED);
 	l->prog = prog;
 	l->l.slow = slow;
 	l->waiter[0] = (struct np_waiter){.cookie = cookie, .set = true};
-	if (!slow) {
+	if (named || req->guest.mode == EG_GUEST_ADOPT) {
 		lease_continue(m, l);
 		return;
 	}
@@ -694,7 +688,7 @@ int np_lease_take_over(struct np_main *m, struct np_lease *l)
 	struct eg_err err = {0};
 	int r;
 
-	s->state = NP_LEASED;
+	np_slot_set(m, l->l.slot, NP_LEASED);
 	s->generation = l->l.generation;
 	if (l->l.state == EG_LEASE_RELEASING) {
 		l->l.state = EG_LEASE_LEASED;

@@ -12,17 +12,15 @@
 #include "netpool/build.h"
 #include "netpool/conf.h"
 #include "netpool/launcher.h"
+#include "netpool/main_probe.h"
 #include "netpool/main_role.h"
 #include "netpool/purge.h"
 #include "rules/kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define DEFAULT_CONF "/etc/egressd/egressd.conf"
 
@@ -120,23 +118,6 @@ static int role_run(const char *name)
 	return 2;
 }
 
-/* Runs in a child of the launcher that ends afterwards. */
-static int kernel_probe(const struct eg_conf *conf, struct eg_err *err)
-{
-	EG_CLEANUP_FD int fd = -1;
-
-	if (unshare(CLONE_NEWNET) < 0)
-		return eg_err_sys(
-			err, -errno,
-			"no network namespace can be made (CONFIG_NET_NS and user.max_net_namespaces)");
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-	if (fd < 0)
-		return eg_err_sys(
-			err, -errno,
-			"no netfilter netlink socket (CONFIG_NETFILTER_NETLINK)");
-	return rl_probe(fd, conf, err);
-}
-
 static int purge(const struct eg_conf *conf)
 {
 	struct eg_err err = {0};
@@ -155,7 +136,7 @@ static int purge(const struct eg_conf *conf)
 
 static int conf_action(const struct args *a)
 {
-	static const struct np_launcher_hooks hooks = {.probe = kernel_probe};
+	static const struct np_launcher_hooks hooks = {.probe = np_main_probe};
 	static struct eg_conf conf; /* some hundred KB */
 	struct eg_err err = {0};
 

@@ -16,21 +16,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TICK_US 200000 /* expiry and deadlines are this exact */
+#define TICK_US 20000  /* times TICK_SHARES: how exact deadlines are */
+#define TICK_SHARES 10 /* of the slots, one a tick */
 
 static void tombs_tick(struct np_main *m, int64_t now)
 {
-	for (struct np_tomb **t = &m->tombs; *t;) {
-		struct np_tomb *old = *t;
+	EG_CLEANUP_FD int dir = np_record_dir(m);
 
-		if (now < old->until_boot_ns) {
-			t = &old->next;
-			continue;
-		}
-		*t = old->next;
-		np_record_untomb(m, old);
-		free(old);
-	}
+	np_tombs_tick(m->tombs, dir, now);
 }
 
 static void on_tick(void *arg)
@@ -38,27 +31,49 @@ static void on_tick(void *arg)
 	struct np_main *m = arg;
 	int64_t now = eg_boot_ns();
 
-	for (uint32_t k = 0; k < m->conf->slots; k++)
+	/*
+	 * A share of the slots each time: looking at 16,384 leases at once
+	 * would hold up the next one for milliseconds.
+	 */
+	for (uint32_t i = 0; i <= m->conf->slots / TICK_SHARES; i++) {
+		uint32_t k = m->next_tick;
+
+		m->next_tick = (k + 1) % m->conf->slots;
 		if (m->slot[k].lease)
 			np_release_tick(m, m->slot[k].lease, now);
-	tombs_tick(m, now);
-	np_stats_tick(m, now);
+		else
+			np_pool_tick(m, k, now);
+	}
+	if (m->next_tick <= m->conf->slots / TICK_SHARES) { /* once a round */
+		tombs_tick(m, now);
+		np_stats_tick(m, now);
+		np_fill_tick(m, now);
+	}
 	np_pool_run(m);
 	eg_timer_set(m->tick, TICK_US);
 }
 
-static int main_start(struct eg_role_ctx *ctx, struct eg_err *err)
+/* The last moment in which there is a /proc. */
+static int main_open(struct eg_role_ctx *ctx, struct eg_err *err)
 {
 	struct np_main *m = calloc(1, sizeof(*m));
-	int r;
 
 	if (!m)
 		return eg_err_set(err, -ENOMEM, "out of memory");
+	np_fill_open(&m->fill);
+	ctx->priv = m;
+	return 0;
+}
+
+static int main_start(struct eg_role_ctx *ctx, struct eg_err *err)
+{
+	struct np_main *m = ctx->priv;
+	int r;
+
 	m->ctx = ctx;
 	m->conf = ctx->conf;
 	m->k = &np_enforcer_kernel;
 	m->run_fd = -1;
-	ctx->priv = m;
 	r = np_pool_init(m, err);
 	if (r)
 		return r;
@@ -120,6 +135,7 @@ static void main_on_go(struct eg_role_ctx *ctx)
 	struct np_main *m = ctx->priv;
 
 	m->go = true;
+	np_fill_begin(m);
 	(void)np_pool_generation(m); /* asks for the first block */
 	eg_timer_set(m->tick, TICK_US);
 	if (ctx->peer[EG_ROLE_BUILD])
@@ -244,6 +260,7 @@ static void main_on_ctl(struct eg_role_ctx *ctx, struct eg_msg *msg)
 
 const struct eg_role_ops np_main_ops = {
 	.role = EG_ROLE_MAIN,
+	.open = main_open,
 	.start = main_start,
 	.on_fd = main_on_fd,
 	.on_peer = main_on_peer,

@@ -187,6 +187,13 @@ int np_netns_open(const char *dir, const char *name, struct eg_err *err)
 	return eg_steal_fd(&fd);
 }
 
+uint64_t np_netns_ino(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 ? 0 : st.st_ino;
+}
+
 union handle {
 	struct file_handle h;
 	uint8_t bytes[sizeof(struct file_handle) +

@@ -42,6 +42,9 @@ int np_netns_run(int home, int ns, np_netns_fn fn, void *arg, struct eg_err *err
 /* np_netns_is() - is the descriptor a network namespace? */
 bool np_netns_is(int fd);
 
+/* np_netns_ino() - its number, while it lives; 0: not to be had. */
+uint64_t np_netns_ino(int fd);
+
 /**
  * np_netns_prepare() - make @dir a directory whose mounts propagate
  *

@@ -13,13 +13,14 @@
 #include "netpool/base/plan.h"
 #include "netpool/base/reason.h"
 #include "netpool/base/util.h"
+#include "netpool/preflight.h"
 #include "netpool/state.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SLOT_KERNEL_BYTES 480000U /* namespace and veth pair, upper figure */
+#define NP_KIND_SEEN 4 /* equal requests before slots are armed for them */
 
 static void list_push(struct np_main *m, struct np_list *l, uint32_t slot)
 {
@@ -45,22 +46,20 @@ static uint32_t list_pop(struct np_main *m, struct np_list *l)
 	return slot;
 }
 
-/* prefill=auto: as many slots as the memory budget holds. */
+/* What the configuration asks for, and no more than the host has room for. */
 static uint32_t prefill_count(const struct eg_conf *c)
 {
-	uint64_t budget = c->memory_budget;
-	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
-	uint64_t n;
+	uint32_t n = np_prefill(c, (uint64_t)sysconf(_SC_PHYS_PAGES) *
+					   (uint64_t)sysconf(_SC_PAGESIZE));
 
-	if (c->prefill >= 0)
-		return eg_min_u32((uint32_t)c->prefill, c->slots);
-	if (c->prefill == -2)
-		return c->slots;
-	if (!budget)
-		budget = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 100 *
-			 c->memory_budget_pct;
-	n = budget / SLOT_KERNEL_BYTES;
-	return n < c->slots ? (uint32_t)n : c->slots;
+	return c->slots_cap ? eg_min_u32(n, c->slots_cap) : n;
+}
+
+void np_slot_set(struct np_main *m, uint32_t slot, enum np_slot_state state)
+{
+	m->by[m->slot[slot].state]--;
+	m->slot[slot].state = (uint8_t)state;
+	m->by[state]++;
 }
 
 int np_pool_init(struct np_main *m, struct eg_err *err)
@@ -71,8 +70,10 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 	m->id_hash = calloc(n, sizeof(*m->id_hash));
 	m->event = calloc(NP_EVENTS, sizeof(*m->event));
 	m->pending = calloc(NP_PENDING, sizeof(*m->pending));
-	if (!m->slot || !m->id_hash || !m->event || !m->pending)
+	m->tombs = np_tombs_new();
+	if (!m->slot || !m->id_hash || !m->event || !m->pending || !m->tombs)
 		return eg_err_set(err, -ENOMEM, "out of memory for %u slots", n);
+	m->by[NP_EMPTY] = n;
 	m->prefill = prefill_count(m->conf);
 	m->count.started_ns = eg_wall_ns();
 	/*
@@ -81,10 +82,11 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 	 */
 	m->event_base = m->event_seq =
 		(uint64_t)(m->count.started_ns / 1000000);
-	m->count.memory_budget = (uint64_t)m->prefill * SLOT_KERNEL_BYTES;
-	eg_info("pool: %u slots, %u to be prebuilt, about %llu MB of kernel memory",
+	eg_info("pool: %u slots, %u to be prebuilt, about %llu MB of kernel memory (estimate)%s%s",
 		n, m->prefill,
-		(unsigned long long)(m->count.memory_budget / 1000000));
+		(unsigned long long)m->prefill * EG_SLOT_BYTES / 1000000,
+		m->conf->slots_cap ? "; no more fit: " : "",
+		m->conf->slots_cap_why);
 	return 0;
 }
 
@@ -138,68 +140,120 @@ int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot)
 	return eg_role_send(m->ctx, EG_ROLE_BUILD, type, 0, &q, sizeof(q), -1);
 }
 
+/* Slots that take kernel memory, or are about to. */
 static uint32_t slots_alive(const struct np_main *m)
 {
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < m->conf->slots; i++)
-		if (m->slot[i].state != NP_EMPTY && m->slot[i].state != NP_BAD)
-			n++;
-	return n;
+	return m->conf->slots - m->by[NP_EMPTY] - m->by[NP_BAD];
 }
 
-/* Is this one to be built now? A bad one after its pause. */
-static bool buildable(const struct np_main *m, uint32_t slot, int64_t now)
+/* Nothing of it is left: the one that has been so the longest is built next. */
+static void slot_empty(struct np_main *m, uint32_t k)
 {
-	const struct np_slot *s = &m->slot[slot];
-
-	return m->gw[eg_plan_gateway(m->conf, slot)].state == NP_GW_UP &&
-	       (s->state == NP_EMPTY ||
-		(s->state == NP_BAD && s->retry && s->retry <= now));
+	np_slot_set(m, k, NP_EMPTY);
+	m->slot[k].generation = 0;
+	m->slot[k].tap = 0;
+	list_push(m, &m->empty, k);
 }
 
 static void build_some(struct np_main *m)
 {
-	int64_t now = eg_boot_ns();
-	uint32_t n = m->conf->slots, seen = 0, room;
+	uint32_t room;
 
 	if (m->building >= NP_BUILD_WINDOW / 2)
 		return; /* ask in halves of the window, not slot by slot */
 	room = m->prefill - eg_min_u32(m->prefill, slots_alive(m));
 	room = eg_min_u32(room, NP_BUILD_WINDOW - m->building);
-	for (; room && seen < n; seen++) {
-		uint32_t k = m->next_build;
+	for (; room && m->empty.count; room--) {
+		uint32_t k = m->empty.head - 1;
 		struct eg_mb_slots q = {.first = k, .count = 1};
 
-		m->next_build = (k + 1) % n;
-		if (!buildable(m, k, now))
-			continue;
 		if (eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_BUILD, 0, &q,
 				 sizeof(q), -1))
 			return;
-		m->slot[k].state = NP_BUILDING;
+		(void)list_pop(m, &m->empty);
+		np_slot_set(m, k, NP_BUILDING);
 		m->building++;
-		room--;
 	}
 }
 
+void np_pool_tick(struct np_main *m, uint32_t k, int64_t now)
+{
+	const struct np_slot *s = &m->slot[k];
+
+	/* retry 0: it is being scrapped and comes back by np_pool_give(). */
+	if (s->state == NP_BAD && s->retry && s->retry <= now)
+		slot_empty(m, k);
+}
+
+/* Name the first idle one; @tap: of the guest kind it is to have a tap for. */
+static bool arm_one(struct np_main *m, uint32_t tap)
+{
+	uint32_t k = m->idle.head - 1;
+	uint64_t gen = np_pool_generation(m);
+
+	if (!gen)
+		return false;
+	m->slot[k].generation = gen;
+	if (np_pool_ask(m, EG_MB_ARM, k))
+		return false;
+	(void)list_pop(m, &m->idle);
+	np_slot_set(m, k, NP_ARMING);
+	m->slot[k].tap = tap;
+	if (tap)
+		m->tapping++;
+	else
+		m->arming++;
+	return true;
+}
+
+/* Plain ones first; never more with a tap than there are others. */
 static void arm_some(struct np_main *m)
 {
-	uint32_t want = m->conf->armed;
+	uint32_t want = m->conf->armed, taps = m->tapped.count + m->tapping;
 
-	while (m->idle.count && m->armed.count + m->arming < want) {
-		uint32_t k = m->idle.head - 1;
-		uint64_t gen = np_pool_generation(m);
+	while (m->idle.count && m->armed.count + m->arming < want)
+		if (!arm_one(m, 0))
+			return;
+	for (; m->kind.number && taps < want && m->idle.count > taps; taps++)
+		if (!arm_one(m, m->kind.number))
+			return;
+}
 
-		if (!gen)
-			return;
-		m->slot[k].generation = gen;
-		if (np_pool_ask(m, EG_MB_ARM, k))
-			return;
-		(void)list_pop(m, &m->idle);
-		m->slot[k].state = NP_ARMING;
-		m->arming++;
+/* Back to where it came from, by way of build. */
+static void slot_scrap(struct np_main *m, uint32_t k)
+{
+	np_slot_set(m, k, NP_BAD);
+	m->slot[k].retry = 0; /* EMPTY once it has been scrapped */
+	(void)np_pool_ask(m, EG_MB_SCRAP, k);
+}
+
+static void untap(struct np_main *m, uint32_t n)
+{
+	while (n-- && m->tapped.count)
+		slot_scrap(m, list_pop(m, &m->tapped));
+}
+
+/* Is it what slots are armed for? If others ask for another kind, change. */
+static bool kind_is(struct np_main *m, const struct eg_guest *g)
+{
+	struct np_guest_kind *k = &m->kind;
+
+	if (g->mode != EG_GUEST_TAP && g->mode != EG_GUEST_ROUTE)
+		return false;
+	if (k->number && !memcmp(&k->guest, g, sizeof(*g))) {
+		k->others = 0;
+		return true;
 	}
+	if (!k->others || memcmp(&k->other, g, sizeof(*g)) != 0)
+		k->others = 0;
+	k->other = *g;
+	if (++k->others < NP_KIND_SEEN)
+		return false;
+	k->guest = *g;
+	k->number++;
+	k->others = 0;
+	untap(m, UINT32_MAX);
+	return false;
 }
 
 void np_pool_run(struct np_main *m)
@@ -210,16 +264,24 @@ void np_pool_run(struct np_main *m)
 	build_some(m);
 }
 
-uint32_t np_pool_take(struct np_main *m, bool *slow)
+uint32_t np_pool_take(struct np_main *m, const struct eg_guest *guest,
+		      bool *slow)
 {
-	uint32_t k = list_pop(m, &m->armed);
+	bool tap = guest->mode != EG_GUEST_VETH;
+	uint32_t k;
 
 	*slow = false;
+	if (kind_is(m, guest) && m->tapped.count)
+		return list_pop(m, &m->tapped);
+	k = list_pop(m, &m->armed);
+	*slow = tap || k == UINT32_MAX;
 	if (k != UINT32_MAX)
 		return k;
-	*slow = true;
-	if (!m->idle.count)
+	if (!m->idle.count) {
+		/* The last ones are made for others: not for long. */
+		untap(m, NP_BUILD_WINDOW);
 		return UINT32_MAX;
+	}
 	/* Not named yet: the lease waits for build. */
 	k = m->idle.head - 1;
 	m->slot[k].generation = np_pool_generation(m);
@@ -229,37 +291,26 @@ uint32_t np_pool_take(struct np_main *m, bool *slow)
 	return k;
 }
 
-/* Unbuilt, in a gateway that is up. */
-static uint32_t take_unbuilt(struct np_main *m)
-{
-	for (uint32_t k = 0; k < m->conf->slots; k++)
-		if (m->slot[k].state == NP_EMPTY && buildable(m, k, 0))
-			return k;
-	return UINT32_MAX;
-}
-
 uint32_t np_pool_take_bare(struct np_main *m, bool *slow)
 {
-	uint32_t k = take_unbuilt(m);
+	uint32_t k;
 	uint64_t gen;
 
 	*slow = false;
-	if (k == UINT32_MAX && !m->idle.count)
-		return list_pop(m, &m->armed); /* it has its generation */
+	if (!m->empty.count && !m->idle.count)
+		return list_pop(m, m->armed.count ? &m->armed : &m->tapped);
 	gen = np_pool_generation(m);
 	if (!gen)
 		return UINT32_MAX;
-	if (k == UINT32_MAX)
-		k = list_pop(m, &m->idle);
+	k = list_pop(m, m->empty.count ? &m->empty : &m->idle);
 	m->slot[k].generation = gen;
 	return k;
 }
 
 void np_pool_give(struct np_main *m, uint32_t slot)
 {
-	m->slot[slot].state = NP_EMPTY;
 	m->slot[slot].lease = NULL;
-	m->slot[slot].generation = 0;
+	slot_empty(m, slot);
 	np_pool_run(m);
 }
 
@@ -268,7 +319,7 @@ static void slot_bad(struct np_main *m, uint32_t k, const struct eg_bm_slot *a)
 	struct np_slot *s = &m->slot[k];
 	uint16_t shift = s->failures < 5 ? s->failures : 5;
 
-	s->state = NP_BAD;
+	np_slot_set(m, k, NP_BAD);
 	s->failures++;
 	s->retry = eg_boot_ns() + (NP_RETRY_NS << shift);
 	eg_warning("slot %u: %s%.160s (tried again in %lld s)", k,
@@ -319,14 +370,62 @@ static void on_built(struct np_main *m, const struct eg_bm_slot *a)
 	if (a->error) {
 		slot_bad(m, k, a);
 	} else {
-		m->slot[k].state = NP_IDLE;
+		np_slot_set(m, k, NP_IDLE);
 		m->slot[k].failures = 0;
 		list_push(m, &m->idle, k);
+		np_fill_built(m);
 		if (!m->building && slots_alive(m) >= m->prefill)
 			np_pool_say(m);
 	}
 	np_pool_run(m);
 	say_ready(m);
+}
+
+/* The end of arming, one way or the other. */
+static void arming_done(struct np_main *m, const struct eg_bm_slot *a)
+{
+	struct np_slot *s = &m->slot[a->slot];
+
+	if (s->tap)
+		m->tapping--;
+	else
+		m->arming--;
+	if (a->error) {
+		slot_scrap(m, a->slot);
+	} else {
+		np_slot_set(m, a->slot, NP_ARMED);
+		list_push(m, s->tap ? &m->tapped : &m->armed, a->slot);
+	}
+	np_pool_run(m);
+	say_ready(m);
+}
+
+static int ask_guest(struct np_main *m, uint32_t k, const struct eg_guest *g)
+{
+	struct eg_mb_guest q = {.slot = k,
+				.generation = m->slot[k].generation,
+				.guest = *g};
+
+	return eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_GUEST, 0, &q,
+			    sizeof(q), -1);
+}
+
+/* A tap made ahead, or the answer that a slot found named has none. */
+static void on_guest(struct np_main *m, const struct eg_bm_slot *a)
+{
+	struct np_slot *s = &m->slot[a->slot];
+
+	if (s->lease || s->state != NP_ARMING || a->generation != s->generation) {
+		np_lease_guest(m, a);
+		return;
+	}
+	if (a->error && s->tap == m->kind.number) {
+		eg_warning("taps are not made ahead: %.160s", a->text);
+		m->kind = (struct np_guest_kind){0};
+	}
+	arming_done(m, a);
+	if (!a->error && s->tap != m->kind.number && s->tap)
+		untap(m, UINT32_MAX); /* the kind has changed meanwhile */
 }
 
 static void on_armed(struct np_main *m, const struct eg_bm_slot *a)
@@ -341,15 +440,16 @@ static void on_armed(struct np_main *m, const struct eg_bm_slot *a)
 	}
 	if (s->state != NP_ARMING)
 		return;
-	m->arming--;
-	if (a->error) {
-		slot_bad(m, a->slot, a);
-	} else {
-		s->state = NP_ARMED;
-		list_push(m, &m->armed, a->slot);
+	if (!a->error && s->tap && s->tap == m->kind.number &&
+	    !ask_guest(m, a->slot, &m->kind.guest))
+		return; /* on_guest() goes on */
+	if (!a->error && s->tap) {
+		/* The kind has changed: a plain one, then. */
+		s->tap = 0;
+		m->tapping--;
+		m->arming++;
 	}
-	np_pool_run(m);
-	say_ready(m);
+	arming_done(m, a);
 }
 
 /* ---- gateways ------------------------------------------------------------------ */
@@ -401,6 +501,7 @@ static void on_gateway(struct np_main *m, struct eg_msg *msg)
 /* A slot of a gateway that has just come up, as the scan found it. */
 static void slot_found(struct np_main *m, uint32_t k)
 {
+	static const struct eg_guest plain = {.mode = EG_GUEST_VETH};
 	struct np_slot *s = &m->slot[k];
 
 	if (s->lease) {
@@ -409,21 +510,25 @@ static void slot_found(struct np_main *m, uint32_t k)
 		/*
 		 * Named, no record: it was armed and never leased, since the
 		 * record is written before the caller hears of a lease and
-		 * removed after the name.
+		 * removed after the name. If it was armed with a tap, build
+		 * says so.
 		 */
-		s->state = NP_ARMED;
-		list_push(m, &m->armed, k);
+		np_slot_set(m, k, NP_ARMING);
+		m->arming++;
+		if (ask_guest(m, k, &plain)) {
+			m->arming--;
+			slot_scrap(m, k);
+		}
 	} else if (s->scan == 1 + EG_SCAN_IDLE) {
-		s->state = NP_IDLE;
+		np_slot_set(m, k, NP_IDLE);
 		s->generation = 0;
 		list_push(m, &m->idle, k);
 	} else if (s->scan == 1 + EG_SCAN_ADOPTED) {
 		/* Wired into a caller's namespace, and died before the record. */
-		s->state = NP_BAD;
 		s->generation = 0;
-		(void)np_pool_ask(m, EG_MB_SCRAP, k);
+		slot_scrap(m, k);
 	} else {
-		s->state = NP_EMPTY;
+		slot_empty(m, k);
 	}
 	s->scan = 0;
 }
@@ -465,17 +570,15 @@ void np_pool_start(struct np_main *m)
 	(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL, 0, -1);
 	for (uint32_t k = 0; k < m->conf->slots; k++)
 		if (m->slot[k].state == NP_BUILDING)
-			m->slot[k].state = NP_EMPTY;
+			slot_empty(m, k);
 		else if (m->slot[k].state == NP_ARMING) {
-			m->slot[k].state = NP_BAD; /* named or not: unknown */
-			m->slot[k].retry = 0;
-			(void)np_pool_ask(m, EG_MB_SCRAP, k);
+			slot_scrap(m, k); /* named or not: unknown */
 		} else if (m->slot[k].state == NP_LEASED &&
 			   m->slot[k].lease->l.req.guest.mode ==
 				   EG_GUEST_ADOPT) {
 			(void)np_pool_ask(m, EG_MB_ADOPTED, k);
 		}
-	m->building = m->arming = 0;
+	m->building = m->arming = m->tapping = 0;
 	m->build_up = true;
 	if (m->scanned)
 		np_pool_run(m);
@@ -573,7 +676,7 @@ void np_pool_on_build(struct np_main *m, struct eg_msg *msg)
 	else if (msg->type == EG_BM_ARMED)
 		on_armed(m, a);
 	else if (msg->type == EG_BM_GUEST)
-		np_lease_guest(m, a);
+		on_guest(m, a);
 	else if (msg->type == EG_BM_DOWN)
 		np_release_build(m, EG_BM_DOWN, a);
 	else if (msg->type == EG_BM_SCRAPPED)
@@ -590,15 +693,13 @@ void np_pool_on_build(struct np_main *m, struct eg_msg *msg)
 
 void np_pool_count(struct np_main *m, struct eg_mp_pool *ret)
 {
-	uint32_t by[NP_SLOT_STATE_COUNT] = {0}, lost = 0, up = 0;
+	const uint32_t *by = m->by;
+	uint32_t lost = 0, up = 0;
 
-	for (uint32_t k = 0; k < m->conf->slots; k++) {
-		const struct np_slot *s = &m->slot[k];
-
-		by[s->state]++;
-		if (s->lease && s->lease->l.state == EG_LEASE_LOST)
+	for (uint32_t k = 0; by[NP_LEASED] && k < m->conf->slots; k++)
+		if (m->slot[k].lease &&
+		    m->slot[k].lease->l.state == EG_LEASE_LOST)
 			lost++;
-	}
 	for (uint32_t g = 0; g < m->conf->gateways; g++)
 		if (m->gw[g].state == NP_GW_UP)
 			up++;
@@ -614,5 +715,5 @@ void np_pool_count(struct np_main *m, struct eg_mp_pool *ret)
 	ret->gateways = m->conf->gateways;
 	ret->gateways_up = up;
 	ret->ready = m->ready_said;
-	ret->memory_used = (uint64_t)slots_alive(m) * SLOT_KERNEL_BYTES;
+	np_fill_count(m, ret);
 }

@@ -7,7 +7,7 @@
  *
  *   leases/SLOT.GENERATION  one lease, replaced atomically
  *   leases/HEX.prog	     a policy program, by digest
- *   leases/UID.tomb	     a released id, until its time is over
+ *   leases/NUMBER.tombs     released ids, until their time is over (tomb.h)
  *
  * Each begins with a head that names version, size and a checksum; a file
  * that does not fit is moved aside with the suffix .bad and said, never
@@ -49,7 +49,7 @@ static uint32_t checksum(const void *data, size_t len)
 	return h;
 }
 
-static int dir_open(struct np_main *m)
+int np_record_dir(struct np_main *m)
 {
 	int fd = m->run_fd < 0 ? -1
 			       : openat(m->run_fd, "leases",
@@ -67,7 +67,7 @@ static int file_put(struct np_main *m, const char *name, const void *body,
 				.size = (uint32_t)len,
 				.sum = checksum(body, len),
 				.boot_ns_base = eg_boot_ns()};
-	EG_CLEANUP_FD int dir = dir_open(m), fd = -1;
+	EG_CLEANUP_FD int dir = np_record_dir(m), fd = -1;
 	char tmp[128];
 
 	if (dir < 0)
@@ -90,7 +90,7 @@ static int file_put(struct np_main *m, const char *name, const void *body,
 
 static void file_remove(struct np_main *m, const char *name)
 {
-	EG_CLEANUP_FD int dir = dir_open(m);
+	EG_CLEANUP_FD int dir = np_record_dir(m);
 
 	if (dir >= 0)
 		(void)unlinkat(dir, name, 0); /* may never have been written */
@@ -113,13 +113,6 @@ static const char *prog_name(char buf[80], const uint8_t digest[EG_DIGEST])
 {
 	hex(buf, digest, EG_DIGEST);
 	memcpy(buf + 2 * (size_t)EG_DIGEST, ".prog", 6);
-	return buf;
-}
-
-static const char *tomb_name(char buf[80], const uint8_t uid[EG_UID])
-{
-	hex(buf, uid, EG_UID);
-	memcpy(buf + 2 * (size_t)EG_UID, ".tomb", 6);
 	return buf;
 }
 
@@ -165,7 +158,7 @@ void np_record_remove(struct np_main *m, const struct np_lease *l)
 
 int np_record_prog(struct np_main *m, const struct np_prog *p, struct eg_err *err)
 {
-	EG_CLEANUP_FD int dir = dir_open(m);
+	EG_CLEANUP_FD int dir = np_record_dir(m);
 	char name[80];
 	struct stat st;
 	void *map;
@@ -183,34 +176,6 @@ int np_record_prog(struct np_main *m, const struct np_prog *p, struct eg_err *er
 	r = file_put(m, name, map, (size_t)st.st_size, err);
 	(void)munmap(map, (size_t)st.st_size);
 	return r;
-}
-
-struct tomb_body {
-	int64_t until_boot_ns;
-	uint64_t generation;
-	uint8_t uid[EG_UID];
-	uint8_t request_digest[EG_DIGEST];
-	char id[EG_ID];
-};
-
-int np_record_tomb(struct np_main *m, const struct np_tomb *t)
-{
-	struct tomb_body b = {.until_boot_ns = t->until_boot_ns,
-			      .generation = t->generation};
-	struct eg_err err = {0};
-	char name[80];
-
-	memcpy(b.uid, t->uid, EG_UID);
-	memcpy(b.request_digest, t->request_digest, EG_DIGEST);
-	memcpy(b.id, t->id, EG_ID);
-	return file_put(m, tomb_name(name, t->uid), &b, sizeof(b), &err);
-}
-
-void np_record_untomb(struct np_main *m, const struct np_tomb *t)
-{
-	char name[80];
-
-	file_remove(m, tomb_name(name, t->uid));
 }
 
 /* ---- reading ------------------------------------------------------------------ */
@@ -313,26 +278,6 @@ static const char *lease_restore(struct np_main *m, int dir,
 	return NULL;
 }
 
-static const char *tomb_restore(struct np_main *m, const struct tomb_body *b,
-				size_t len)
-{
-	struct np_tomb *t;
-
-	if (len != sizeof(*b) || !memchr(b->id, 0, EG_ID))
-		return "has the wrong size";
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return "out of memory";
-	t->until_boot_ns = b->until_boot_ns;
-	t->generation = b->generation;
-	memcpy(t->uid, b->uid, EG_UID);
-	memcpy(t->request_digest, b->request_digest, EG_DIGEST);
-	memcpy(t->id, b->id, EG_ID);
-	t->next = m->tombs;
-	m->tombs = t;
-	return NULL;
-}
-
 static bool has_suffix(const char *name, const char *suffix)
 {
 	size_t n = strlen(name), s = strlen(suffix);
@@ -347,20 +292,18 @@ static void entry_load(struct np_main *m, int dir, const char *name)
 	size_t len;
 
 	if (name[0] == '.' || has_suffix(name, ".prog") ||
-	    has_suffix(name, ".bad"))
+	    has_suffix(name, ".bad") || has_suffix(name, ".tombs"))
 		return;
 	body = file_get(dir, name, RECORD_MAX, &len, &why);
 	if (body)
-		why = has_suffix(name, ".tomb")
-			      ? tomb_restore(m, body, len)
-			      : lease_restore(m, dir, body, len);
+		why = lease_restore(m, dir, body, len);
 	if (why)
 		file_aside(dir, name, why);
 }
 
 int np_record_load(struct np_main *m, struct eg_err *err)
 {
-	int fd = dir_open(m);
+	int fd = np_record_dir(m);
 	struct dirent *e;
 	DIR *d;
 
@@ -373,6 +316,7 @@ int np_record_load(struct np_main *m, struct eg_err *err)
 	}
 	while ((e = readdir(d)))
 		entry_load(m, dirfd(d), e->d_name);
+	np_tombs_load(m->tombs, dirfd(d));
 	(void)closedir(d);
 	return 0;
 }

@@ -42,7 +42,7 @@ void np_release(struct np_main *m, struct np_lease *l, enum eg_cause cause)
 	/* The kernel first, whatever else happens. */
 	if (m->k->unlease(m, l, &err))
 		eg_error("slot %u: %s; its link goes down", l->l.slot, err.text);
-	s->state = NP_RELEASING;
+	np_slot_set(m, l->l.slot, NP_RELEASING);
 	l->l.state = EG_LEASE_RELEASING;
 	l->cause = (uint8_t)cause;
 	if (np_record_write(m, l, &err))
@@ -95,19 +95,14 @@ static void step_scrap(struct np_main *m, struct np_lease *l)
 
 static void tomb_add(struct np_main *m, const struct np_lease *l)
 {
-	struct np_tomb *t = calloc(1, sizeof(*t));
+	EG_CLEANUP_FD int dir = np_record_dir(m);
+	int r = np_tombs_add(m->tombs, dir, &l->l,
+			     eg_boot_ns() +
+				     m->conf->tombstone_s * EG_NSEC_PER_SEC);
 
-	if (!t)
-		return; /* the id is free at once; a late retry leases anew */
-	t->until_boot_ns = eg_boot_ns() + m->conf->tombstone_s * EG_NSEC_PER_SEC;
-	t->generation = l->l.generation;
-	memcpy(t->uid, l->l.uid, EG_UID);
-	memcpy(t->request_digest, l->l.req.request_digest, EG_DIGEST);
-	memcpy(t->id, l->l.req.id, EG_ID);
-	if (np_record_tomb(m, t))
-		eg_warning("tombstone of %s is not kept over a restart", t->id);
-	t->next = m->tombs;
-	m->tombs = t;
+	if (r)
+		eg_warning("that lease id %s was used is not kept: %s",
+			   l->l.req.id, strerror(-r));
 }
 
 static void release_done(struct np_main *m, struct np_lease *l)
@@ -157,6 +152,8 @@ void np_release_build(struct np_main *m, uint16_t type,
 
 	if (!l || l->step != want)
 		return;
+	if (a->error == -EALREADY)
+		return; /* asked twice; the first is answered */
 	if (a->error) {
 		/* Stays in this step; asked again at the deadline. */
 		eg_error("slot %u: %.150s", a->slot, a->text);

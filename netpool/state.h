@@ -28,6 +28,7 @@
 #include "netpool/base/conf.h"
 #include "netpool/base/err.h"
 #include "netpool/base/role.h"
+#include "netpool/tomb.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,9 +105,21 @@ struct np_slot {
 	uint8_t scan;	   /* 1 + enum eg_scan_state while taking over */
 	uint16_t failures; /* builds in a row */
 	uint32_t next;	   /* of the list it is in, slot + 1 */
+	uint32_t tap; /* number of the guest kind it has a tap for, 0: none */
 	uint64_t generation;
 	int64_t retry;
 	struct np_lease *lease;
+};
+
+/*
+ * What leases that want a tap ask for lately. Making a tap takes rtnl and
+ * more than a lease may take, and nearly all leases of a host want the same
+ * (a snapshot's): once that is seen, slots are armed with it.
+ */
+struct np_guest_kind {
+	struct eg_guest guest, other;
+	uint32_t number; /* a new one for each, 0: none known */
+	uint32_t others; /* requests in a row for `other` */
 };
 
 enum np_gw_state {
@@ -124,16 +137,6 @@ struct np_gateway {
 	void *handle; /* the enforcer's */
 };
 
-/* A tombstone: an id that answers 410 for a while. */
-struct np_tomb {
-	struct np_tomb *next;
-	int64_t until_boot_ns;
-	uint64_t generation;
-	uint8_t uid[EG_UID];
-	uint8_t request_digest[EG_DIGEST];
-	char id[EG_ID];
-};
-
 struct np_list {
 	uint32_t head, tail, count; /* slot + 1; 0: empty */
 };
@@ -145,6 +148,23 @@ struct np_pending {
 	uint64_t generation;
 	bool dns, audit; /* still to answer */
 	struct eg_mp_stats s;
+};
+
+#define NP_FILL_SAMPLES 6 /* of on_tick(): the last second */
+
+/* The fill of the pool and what it takes (fill.c). */
+struct np_fill {
+	int meminfo; /* /proc/meminfo, opened before the root was left */
+	bool over;
+	int64_t begin_ns, last_ns, end_ns; /* 0: not yet */
+	uint64_t built;			   /* slots, builds that worked */
+	uint64_t base, taken; /* octets: before the fill, since then */
+	uint64_t slot;	      /* octets a slot, 0: not known */
+	unsigned int at;      /* the oldest sample */
+	struct {
+		int64_t ns;
+		uint64_t built;
+	} sample[NP_FILL_SAMPLES];
 };
 
 struct np_main;
@@ -189,13 +209,16 @@ struct np_main {
 	bool peer_seen[EG_ROLE_COUNT]; /* a second channel: it started again */
 	struct np_gateway gw[EG_GATEWAYS_MAX];
 	struct np_slot *slot;
-	struct np_list idle, armed;
-	uint32_t next_build; /* where to look for the next empty slot */
-	uint32_t building, arming, prefill;
+	struct np_list idle, armed, empty; /* empty: of gateways that are up */
+	struct np_list tapped;		   /* armed, with a tap of `kind` */
+	struct np_guest_kind kind;
+	uint32_t by[NP_SLOT_STATE_COUNT];  /* slots in each state */
+	uint32_t next_tick;		   /* slot the next tick begins at */
+	uint32_t building, arming, tapping, prefill;
 	uint64_t gen_next, gen_end;
 	bool gen_asked;
 	uint32_t *id_hash; /* buckets of slot + 1 */
-	struct np_tomb *tombs;
+	struct np_tombs *tombs;
 	struct np_prog *progs;
 	struct np_pending *pending;
 	struct eg_event *event; /* ring */
@@ -204,6 +227,7 @@ struct np_main {
 	uint32_t host_naddrs;
 	uint32_t host_addr[EG_HOST_ADDRS];
 	struct eg_mp_pool count; /* counters; states are counted when asked */
+	struct np_fill fill;
 };
 
 /* ---- pool.c -------------------------------------------------------------- */
@@ -212,7 +236,18 @@ int np_pool_init(struct np_main *m, struct eg_err *err);
 void np_pool_start(struct np_main *m); /* build's channel is there */
 void np_pool_run(struct np_main *m);   /* build and arm what is missing */
 void np_pool_on_build(struct np_main *m, struct eg_msg *msg);
-uint32_t np_pool_take(struct np_main *m, bool *slow); /* UINT32_MAX: none */
+/* np_slot_set() - the only way a slot changes its state */
+void np_slot_set(struct np_main *m, uint32_t slot, enum np_slot_state state);
+/* np_pool_tick() - a bad slot after its pause */
+void np_pool_tick(struct np_main *m, uint32_t slot, int64_t now);
+/*
+ * np_pool_take() - an armed slot for such a guest, or an idle one
+ * @slow:	the lease has to wait for build
+ *
+ * Return: its number; UINT32_MAX: none. With a tap when slot.tap says so.
+ */
+uint32_t np_pool_take(struct np_main *m, const struct eg_guest *guest,
+		      bool *slow);
 /* np_pool_take_bare() - a slot whose own namespace is not needed, with a
  * generation; `slow` is always false */
 uint32_t np_pool_take_bare(struct np_main *m, bool *slow);
@@ -222,6 +257,15 @@ uint64_t np_pool_generation(struct np_main *m); /* 0: none left */
 void np_pool_count(struct np_main *m, struct eg_mp_pool *ret);
 int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot);
 void np_pool_say(struct np_main *m);
+
+/* ---- fill.c -------------------------------------------------------------- */
+
+/* np_fill_open() - what is read of the host's memory; before dropping */
+void np_fill_open(struct np_fill *f);
+void np_fill_begin(struct np_main *m);			/* building may start */
+void np_fill_built(struct np_main *m);			/* one more slot */
+void np_fill_tick(struct np_main *m, int64_t now);	/* rate, end of it */
+void np_fill_count(struct np_main *m, struct eg_mp_pool *p); /* add to it */
 
 /* ---- lease.c -------------------------------------------------------------- */
 
@@ -290,8 +334,8 @@ int np_record_write(struct np_main *m, const struct np_lease *l,
 void np_record_remove(struct np_main *m, const struct np_lease *l);
 int np_record_prog(struct np_main *m, const struct np_prog *p,
 		   struct eg_err *err);
-int np_record_tomb(struct np_main *m, const struct np_tomb *t);
-void np_record_untomb(struct np_main *m, const struct np_tomb *t);
+/* np_record_dir() - the directory of records, opened; negative errno */
+int np_record_dir(struct np_main *m);
 /* np_record_load() - all leases and tombstones; broken ones are moved aside */
 int np_record_load(struct np_main *m, struct eg_err *err);
 

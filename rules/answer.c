@@ -297,5 +297,8 @@ int rl_commit(struct rl_nl *nl, const char *what, struct eg_err *err)
 	nftnl_batch_end((char *)nl->buf + nl->len, ++nl->seq);
 	nl->len += ((struct nlmsghdr *)(nl->buf + nl->len))->nlmsg_len;
 	rc = rl_send(nl, what, err);
-	return rc ? rc : collect(nl, what, err);
+	if (!rc)
+		rc = collect(nl, what, err);
+	rl_batch_shrink(nl);
+	return rc;
 }

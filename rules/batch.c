@@ -192,6 +192,15 @@ bool rl_room(struct rl_nl *nl, size_t need)
 	return true;
 }
 
+void rl_batch_shrink(struct rl_nl *nl)
+{
+	if (nl->cap <= RL_KEEP)
+		return;
+	free(nl->buf);
+	nl->buf = NULL;
+	nl->len = nl->cap = 0;
+}
+
 void rl_close_list(struct rl_nl *nl)
 {
 	struct nlmsghdr *nlh;

@@ -898,11 +898,16 @@ void rl_gwtable_put(struct rl_gw *gw)
 	rl_gwtable_comment(gw, comment, sizeof(comment));
 	rl_table_gone(nl);
 	rl_table(nl, comment);
-	slot_sets(gw);
+	/*
+	 * The kernel finds a set by walking the table's list from its
+	 * beginning: the shared ones, which every lease and release asks,
+	 * stand before the two of each slot.
+	 */
 	lease_sets(nl, gw->count);
 	denied_sets(nl);
 	rl_deny_sets(nl);
 	packet_sets(nl);
+	slot_sets(gw);
 	chains(nl);
 	fill_source(gw);
 	rl_gwtable_denied(gw, false);

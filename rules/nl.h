@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #define RL_RBUF 65536 /* one datagram of answers; a dump's is 32 KiB at most */
+#define RL_KEEP 32768 /* octets of a batch kept for the next one */
 #define RL_NAME 256   /* NFT_NAME_MAXLEN */
 
 struct rl_nl {
@@ -54,6 +55,12 @@ void rl_close_list(struct rl_nl *nl);
 
 /* rl_room() - at least @need octets behind the batch; sticks when not. */
 bool rl_room(struct rl_nl *nl, size_t need);
+
+/*
+ * rl_batch_shrink() - let a large batch's memory go. There are as many of
+ * these as gateways, and each begins with a batch of half a MiB.
+ */
+void rl_batch_shrink(struct rl_nl *nl);
 
 /* rl_buffer() - set a socket buffer, over the sysctl's limit if allowed. */
 int rl_buffer(int fd, int force, int plain, int size);

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Installs what building and testing need and is not there yet; `make deps`.
-# The one list of Debian packages: `tests/deps.sh --list` prints it.
+# With --bench as first argument, what `make bench` compares with, too.
+# The one list of Debian packages: `tests/deps.sh [--bench] --list` prints it.
 set -u
 export PATH=$PATH:/usr/sbin:/sbin
 
@@ -11,6 +12,7 @@ build="make gcc libc6-dev pkg-config libnftnl-dev libmnl-dev libnl-3-dev
 	nettle-dev libcurl4-gnutls-dev"
 test="libcmocka-dev iproute2 util-linux procps nftables unbound python3
 	openssl curl tcpdump tshark cppcheck"
+bench="containernetworking-plugins"
 
 # Another package may do the same job; then it is not asked for.
 instead_of() {
@@ -32,13 +34,18 @@ there() {
 	return 1
 }
 
+wanted="$build $test"
+if [ "${1:-}" = --bench ]; then
+	wanted="$wanted $bench"
+	shift
+fi
 if [ "${1:-}" = --list ]; then
-	printf '%s\n' $build $test
+	printf '%s\n' $wanted
 	exit 0
 fi
 
 missing=
-for p in $build $test; do
+for p in $wanted; do
 	there "$p" || missing="$missing $p"
 done
 [ -z "$missing" ] && exit 0

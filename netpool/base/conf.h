@@ -123,6 +123,10 @@ struct eg_conf {
 	char run[EG_PATH], state[EG_PATH], netns[EG_PATH], policies[EG_PATH];
 	char file[EG_PATH]; /* where it was read from */
 
+	/* what the host has room for, filled by the launcher (preflight.h) */
+	uint32_t slots_cap;	 /* slots that may live; 0: all */
+	char slots_cap_why[200]; /* the key, what it is and what is needed */
+
 	/* persistent identity, filled by the launcher from the state dir */
 	uint8_t host_id[16], boot_id[16];
 };

@@ -437,11 +437,21 @@ struct eg_mp_pool {
 	uint32_t gateways, gateways_up, lingering, pad;
 	uint64_t leases_total, slow_total, exhausted_total, released_total;
 	uint64_t pins_total, pins_failed, pin_ns_sum, generation;
-	uint64_t memory_budget, memory_used;
+	uint64_t memory_budget, memory_used; /* used: estimate of `built` */
 	int64_t started_ns;
 	uint32_t ready, pad2;
 	uint64_t role_restarts[8];
 	uint64_t lease_us_bucket[16]; /* powers of two from 1 us */
+	/* the fill (fill.c) */
+	uint32_t slots_cap; /* slots the host has room for */
+	uint32_t prefill;   /* slots the pool is filled to */
+	uint32_t built;	    /* slots that live: idle, armed, leased, releasing */
+	uint32_t fill_rate; /* slots built in the last second */
+	uint32_t filled, pad3;
+	uint64_t built_total, fill_ns; /* since main started */
+	uint64_t memory_prefill;       /* estimate for `prefill` slots */
+	uint64_t memory_measured;      /* kernel memory the fill has taken */
+	uint64_t memory_slot;	       /* the same for one slot; 0: too few */
 };
 
 enum eg_event_type {

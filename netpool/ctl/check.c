@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressctl: check-config, check-policy, doctor. They need no daemon.
+ * egressctl: check-config, check-policy. They need no daemon.
  */
 #include "netpool/base/digest.h"
 #include "netpool/base/ini.h"
@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -207,74 +206,3 @@ static int policy_run(const struct ct_args *a)
 	}
 	return policy_check(a, text, len);
 }
-
-/* ---- doctor ---------------------------------------------------------------------------- */
-
-static int finding(bool ok, const char *what, const char *fix)
-{
-	(void)printf("%-4s %s%s%s\n", ok ? "OK" : "FIX", what,
-		     ok ? "" : "\n     ", ok ? "" : fix);
-	return ok ? 0 : 1;
-}
-
-static unsigned long long sysctl_read(const char *path)
-{
-	unsigned long long v = 0;
-	FILE *f = fopen(path, "re");
-
-	if (f && fscanf(f, "%llu", &v) != 1)
-		v = 0;
-	if (f)
-		(void)fclose(f);
-	return v;
-}
-
-static int doctor_run(const struct ct_args *a)
-{
-	const char *file = a->npos ? a->pos[0] : DEFAULT_CONF;
-	struct eg_err err = { 0 };
-	char what[200], fix[200];
-	unsigned long long have, need;
-	struct rlimit rl;
-	int bad = 0;
-
-	if (access(file, F_OK) ? np_conf_defaults(DEFAULT_CONF, NP_CONF_RESOLV,
-						  &conf, &err) :
-				 np_conf_load(file, &conf, &err)) {
-		(void)fprintf(stderr, "egressctl: %s\n", err.text);
-		return CT_FAILED;
-	}
-	need = conf.slots + conf.gateways * 8ULL + 256;
-	(void)getrlimit(RLIMIT_NOFILE, &rl);
-	(void)snprintf(what, sizeof(what), "descriptors: %llu of %llu needed",
-		       (unsigned long long)rl.rlim_max, need);
-	(void)snprintf(fix, sizeof(fix),
-		       "LimitNOFILE=%llu in the unit, or ulimit -Hn %llu",
-		       need, need);
-	bad += finding(rl.rlim_max >= need, what, fix);
-	have = sysctl_read("/proc/sys/user/max_net_namespaces");
-	need = 2ULL * conf.slots + conf.gateways;
-	(void)snprintf(what, sizeof(what),
-		       "user.max_net_namespaces: %llu of %llu needed (dying ones count)",
-		       have, need);
-	(void)snprintf(fix, sizeof(fix),
-		       "sysctl -w user.max_net_namespaces=%llu", need);
-	bad += finding(have >= need, what, fix);
-	have = sysctl_read("/proc/sys/kernel/pid_max");
-	(void)snprintf(what, sizeof(what),
-		       "kernel.pid_max: %llu (4 threads a VMM want %u)", have,
-		       4 * conf.slots);
-	(void)snprintf(fix, sizeof(fix), "sysctl -w kernel.pid_max=%u",
-		       4 * conf.slots);
-	bad += finding(have >= 4ULL * conf.slots, what, fix);
-	bad += finding(access("/dev/net/tun", R_OK | W_OK) == 0,
-		       "/dev/net/tun can be opened",
-		       "needed for --guest tap: modprobe tun, and be root");
-	return bad ? CT_FAILED : CT_OK;
-}
-
-const struct ct_command ct_doctor = {
-	.name = "doctor", .usage = "[FILE]",
-	.help = "what this host lacks for the configuration, with the fix",
-	.max = 1, .run = doctor_run,
-};

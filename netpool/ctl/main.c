@@ -133,6 +133,10 @@ static int args_parse(const struct ct_command *c, int argc, char **argv,
 			a->nrest = argc - i - 1;
 			break;
 		}
+		if (!strcmp(argv[i], "--json")) { /* also behind the command */
+			ct_json = true;
+			continue;
+		}
 		/* Negative numbers and lone dashes are no options of ours. */
 		if (argv[i][0] == '-' && argv[i][1])
 			r = option_take(c, a, argv, argc, &i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * egressctl: objects for people: show, ls, pool, events, metrics, version.
+ * egressctl: objects for people: show, ls, events, metrics, version.
  */
 #include "netpool/base/util.h"
 #include "netpool/ctl/ct.h"
@@ -237,66 +237,6 @@ static int ls_run(const struct ct_args *a)
 	}
 	return r;
 }
-
-/* ---- pool ---------------------------------------------------------------------------- */
-
-static void pool_print(json_t *j)
-{
-	(void)printf("slots %lld: leased %lld, armed %lld, idle %lld, building %lld, releasing %lld, bad %lld\n",
-		     ct_int(j, "slots"), ct_int(j, "leased"),
-		     ct_int(j, "armed"), ct_int(j, "idle"),
-		     ct_int(j, "building"), ct_int(j, "releasing"),
-		     ct_int(j, "bad"));
-	(void)printf("gateways %lld of %lld up; leases %lld made (%lld slow), %lld released, %lld refused for want of a slot\n",
-		     ct_int(j, "gateways_up"), ct_int(j, "gateways"),
-		     ct_int(j, "leases_total"), ct_int(j, "slow_total"),
-		     ct_int(j, "released_total"),
-		     ct_int(j, "exhausted_total"));
-	(void)printf("pins %lld, failed %lld; kernel memory about %lld MB of %lld MB\n",
-		     ct_int(j, "pins_total"), ct_int(j, "pins_failed"),
-		     ct_int(j, "memory_estimate_bytes") / 1000000,
-		     ct_int(j, "memory_budget_bytes") / 1000000);
-}
-
-static int pool_once(void)
-{
-	json_t *j = NULL;
-	int r = ct_ask("GET", "/v1/pool", NULL, &j);
-
-	if (r)
-		return r;
-	if (ct_json)
-		ct_print_json(j);
-	else
-		pool_print(j);
-	json_decref(j);
-	return CT_OK;
-}
-
-static const struct ct_option pool_options[] = {
-	{ "--watch", NULL, "again every second until interrupted" },
-};
-
-static int pool_run(const struct ct_args *a)
-{
-	int r = pool_once();
-
-	while (!r && a->opt[0]) {
-		(void)fflush(stdout);
-		(void)sleep(1);
-		if (isatty(STDOUT_FILENO))
-			(void)fputs("\033[3A\033[J", stdout);
-		r = pool_once();
-	}
-	return r;
-}
-
-const struct ct_command ct_pool = {
-	.name = "pool", .usage = "[--watch]",
-	.help = "slots by state, leases made, memory",
-	.options = pool_options, .noptions = EG_ARRAY_SIZE(pool_options),
-	.run = pool_run,
-};
 
 /* ---- events ---------------------------------------------------------------------------- */
 

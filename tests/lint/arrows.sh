@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Who may include whom. One line a folder: what stands before the colon may
 # include headers that begin with what stands after it, and nothing else of
-# ours. The longest matching line counts. check.c is the exception of ctl: it
-# checks files without a daemon, so it needs the parsers the daemon has. Third-party headers: one line a
+# ours. The longest matching line counts. check.c and doctor.c are the
+# exceptions of ctl: they check files and the host without a daemon, so they
+# need the parsers and the preflight the daemon has. Third-party headers: one line a
 # library, the only places that may include it, and no header ever.
 cd "$(dirname "$0")/../.." || exit 1
 export LC_ALL=C
@@ -12,6 +13,7 @@ arrows='
 netpool/base/: netpool/base/
 netpool/ctl/: netpool/base/ netpool/ctl/
 netpool/ctl/check.c: netpool/base/ netpool/ctl/ netpool/conf\.h rules/(parse|canon)\.h
+netpool/ctl/doctor.c: netpool/base/ netpool/ctl/ netpool/(conf|launcher|main_probe)\.h
 netpool/cni/: netpool/base/ netpool/cni/
 netpool/pool: netpool/base/ netpool/[a-z_]*\.h
 netpool/main.c: netpool/ rules/ dnsguard/ audit/

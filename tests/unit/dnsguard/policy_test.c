@@ -199,56 +199,6 @@ static void same_as_rules(void **state)
 	free(p);
 }
 
-static double ns_each(struct dg_index *ix, const char *text)
-{
-	struct eg_name n = dw_name(text);
-	struct rl_verdict v;
-	struct timespec a, b;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &a);
-	for (int i = 0; i < 200000; i++) {
-		dg_index_lookup(ix, 0, 0, &n, &v);
-		assert_false(v.allowed);
-	}
-	(void)clock_gettime(CLOCK_MONOTONIC, &b);
-	return ((double)(b.tv_sec - a.tv_sec) * 1e9 +
-		(double)(b.tv_nsec - a.tv_nsec)) /
-	       200000;
-}
-
-/* Case 49: the largest policy costs what the smallest does. */
-static void flat_cost(void **state)
-{
-	struct rl_prog *p =
-		calloc(1, sizeof(*p) + RL_ENTRIES * sizeof(p->entry[0]));
-	double small, large;
-	struct dg_index *ix;
-
-	(void)state;
-	for (uint32_t i = 0; i < RL_ENTRIES; i++) {
-		struct rl_entry *e = &p->entry[i];
-		char text[64];
-
-		(void)snprintf(text, sizeof(text), "n%u.z%u.example.com", i,
-			       i % 97);
-		e->kind = i % 10 ? RL_EXACT : RL_MANY;
-		e->phases = RL_PHASES_ALL;
-		e->name = dw_name(text);
-	}
-	p->nentries = 10;
-	assert_int_equal(dg_index_new(&ix, p), 0);
-	small = ns_each(ix, "other.z5.example.com");
-	dg_index_free(ix);
-	p->nentries = RL_ENTRIES;
-	assert_int_equal(dg_index_new(&ix, p), 0);
-	large = ns_each(ix, "other.z5.example.com");
-	dg_index_free(ix);
-	free(p);
-	print_message("lookup: %.0f ns with 10 entries, %.0f ns with %u\n",
-		      small, large, RL_ENTRIES);
-	assert_true(large < small * 4 + 200);
-}
-
 static int released;
 
 static void count_release(const struct rl_prog *p)
@@ -282,7 +232,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_as_plain),
 		cmocka_unit_test(same_as_rules),
-		cmocka_unit_test(flat_cost),
 		cmocka_unit_test(shared_by_digest),
 	};
 

@@ -103,13 +103,13 @@ static void on_turn(void *arg)
 }
 
 /*
- * Run the loop until @n messages of a type have come, or 20 seconds: the
+ * Run the loop until @n messages of a type have come, or a minute: the
  * kernel ends namespaces one after the other, those of others first.
  */
 static void wait_for(enum eg_msg_type type, unsigned int n)
 {
 	struct eg_timer *t = eg_timer_new(ctx.loop, on_turn, NULL);
-	int64_t end = eg_boot_ns() + 20 * EG_NSEC_PER_SEC;
+	int64_t end = eg_boot_ns() + 60 * EG_NSEC_PER_SEC;
 
 	while (told.n[type] < n && eg_boot_ns() < end) {
 		eg_timer_set(t, 2000);

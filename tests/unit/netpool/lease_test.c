@@ -370,12 +370,7 @@ static void main_close(void)
 	for (uint32_t k = 0; k < SLOTS; k++)
 		if (w.m->slot[k].lease)
 			np_lease_expired(w.m, w.m->slot[k].lease);
-	while (w.m->tombs) {
-		struct np_tomb *t = w.m->tombs;
-
-		w.m->tombs = t->next;
-		free(t);
-	}
+	np_tombs_free(w.m->tombs);
 	eg_close_p(&w.m->run_fd);
 	free(w.m->slot);
 	free(w.m->id_hash);
@@ -462,6 +457,14 @@ static uint32_t lease(const char *id, uint8_t digest)
 {
 	struct eg_lease_req q = request(id, digest);
 
+	return lease_as(&q);
+}
+
+static uint32_t lease_guest(const char *id, const struct eg_guest *g)
+{
+	struct eg_lease_req q = request(id, 1);
+
+	q.guest = *g;
 	return lease_as(&q);
 }
 
@@ -565,6 +568,7 @@ static void test_exhausted_at_once(void **state)
 	}
 	assert_int_equal(lease("more", 1), EG_E_EXHAUSTED);
 	assert_int_equal(release("l3", 1000, 0), EG_OK);
+	settle(); /* it is built again */
 	assert_int_equal(lease("more", 1), EG_OK_CREATED);
 }
 
@@ -688,6 +692,93 @@ static void test_adopt_for_whom(void **state)
 }
 
 /* The wiring before the rules; the cheapest sort of slot is taken. */
+/* Taps are made ahead once several leases have wanted the same. */
+static void test_taps_made_ahead(void **state)
+{
+	struct eg_guest snap = {.mode = EG_GUEST_TAP, .tap = "tap0"};
+	struct eg_guest other = {.mode = EG_GUEST_TAP, .tap = "tap1"};
+	char id[16];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		(void)snprintf(id, sizeof(id), "t%d", i);
+		w.log[0] = '\0';
+		assert_int_equal(lease_guest(id, &snap), EG_OK_CREATED);
+		assert_non_null(strstr(w.log, "guest"));
+		assert_int_equal(w.reply.lease.slow, 1); /* it waited */
+		assert_int_equal(release(id, 1000, 0), EG_OK);
+	}
+	settle();
+	assert_int_equal(w.m->tapped.count, 2);
+	assert_int_equal(w.m->armed.count, 2); /* others find theirs, too */
+	w.log[0] = '\0';
+	assert_int_equal(lease_guest("fast", &snap), EG_OK_CREATED);
+	assert_int_equal(w.reply.lease.slow, 0);
+	assert_memory_equal(w.log, "lease", 5); /* before any guest */
+	/* One of another kind changes nothing, four do. */
+	assert_int_equal(lease_guest("o", &other), EG_OK_CREATED);
+	assert_int_equal(w.reply.lease.slow, 1);
+	assert_int_equal(release("o", 1000, 0), EG_OK);
+	settle();
+	assert_int_equal(w.m->kind.number, 1);
+	for (int i = 0; i < 4; i++) {
+		(void)snprintf(id, sizeof(id), "o%d", i);
+		assert_int_equal(lease_guest(id, &other), EG_OK_CREATED);
+		assert_int_equal(release(id, 1000, 0), EG_OK);
+	}
+	settle();
+	assert_int_equal(w.m->kind.number, 2);
+	assert_int_equal(lease_guest("last", &other), EG_OK_CREATED);
+	assert_int_equal(w.reply.lease.slow, 0);
+}
+
+/* A pool whose last slots have taps still serves those who want none. */
+static void test_taps_give_way(void **state)
+{
+	struct eg_guest snap = {.mode = EG_GUEST_TAP, .tap = "tap0"};
+	unsigned int got = 0;
+	char id[16];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(lease_guest("t", &snap), EG_OK_CREATED);
+		assert_int_equal(release("t", 1000, 0), EG_OK);
+		np_tombs_tick(w.m->tombs, -1, INT64_MAX);
+	}
+	settle();
+	assert_true(w.m->tapped.count > 0);
+	for (int i = 0; got < SLOTS && i < 4 * SLOTS; i++) {
+		(void)snprintf(id, sizeof(id), "l%d", i);
+		got += lease(id, 1) == EG_OK_CREATED;
+		settle();
+	}
+	assert_int_equal(got, SLOTS);
+}
+
+/* What cannot be made ahead is not tried for ever, and nothing is lost. */
+static void test_taps_that_fail(void **state)
+{
+	struct eg_guest snap = {.mode = EG_GUEST_TAP, .tap = "tap0"};
+	uint32_t built = 0;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		w.guest_error = i == 3 ? -EIO : 0; /* from the last one on */
+		assert_int_equal(lease_guest("t", &snap),
+				 i == 3 ? EG_E_INTERNAL : EG_OK_CREATED);
+		if (i < 3)
+			assert_int_equal(release("t", 1000, 0), EG_OK);
+		np_tombs_tick(w.m->tombs, -1, INT64_MAX);
+	}
+	settle();
+	settle();
+	assert_int_equal(w.m->kind.number, 0);
+	assert_int_equal(w.m->tapped.count + w.m->tapping + w.m->arming, 0);
+	built = w.m->idle.count + w.m->armed.count;
+	assert_int_equal(built, SLOTS);
+	w.guest_error = 0;
+}
+
 static void test_adopt_life(void **state)
 {
 	(void)state;
@@ -825,6 +916,9 @@ int main(void)
 		T(test_expiry),
 		T(test_records_survive_main),
 		T(test_broken_record_is_moved_aside),
+		T(test_taps_made_ahead),
+		T(test_taps_give_way),
+		T(test_taps_that_fail),
 		T(test_adopt_for_whom),
 		T(test_adopt_life),
 		T(test_adopt_refused_by_build),
