@@ -519,7 +519,12 @@ static int tap_setup(int fd, const char *name, uint32_t index, uint32_t owner,
 		return eg_err_sys(err, -errno, "cannot choose a tap's index");
 	if (ioctl(fd, TUNSETIFF, &ifr) < 0)
 		return eg_err_sys(err, -errno, "cannot make the tap %.15s", name);
-	/* A new tap has neither; the kernel refuses -1. */
+	/*
+	 * A new tap has neither, and then the kernel lets everybody attach;
+	 * with both set, who attaches has to be both. -1 is refused.
+	 */
+	if (owner == UINT32_MAX && group == UINT32_MAX)
+		owner = 0;
 	if ((owner != UINT32_MAX &&
 	     ioctl(fd, TUNSETOWNER, (unsigned long)owner) < 0) ||
 	    (group != UINT32_MAX &&

@@ -134,7 +134,8 @@ int np_link_default_mtu(struct np_rtnl *r, uint32_t *ret, struct eg_err *err);
 
 /**
  * np_link_tap() - a persistent tap in the namespace the process is in
- * @owner, @group:	who may attach, UINT32_MAX: nobody but root
+ * @owner, @group:	who may attach: with both set, who is both; UINT32_MAX
+ *			for one: it does not count; for both: nobody but root
  *
  * One that is there under this name is taken. Return: 0, -EBUSY when
  * somebody has it open.

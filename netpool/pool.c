@@ -353,7 +353,8 @@ static void say_ready(struct np_main *m)
 	if (m->ready_said)
 		return;
 	np_pool_count(m, &p);
-	if (!p.armed && !p.idle &&
+	/* One that is being armed counts as idle, and cannot be had yet. */
+	if (!m->armed.count && !m->idle.count &&
 	    (p.gateways_up < p.gateways || p.leased + p.releasing < p.slots))
 		return;
 	m->ready_said = true;

@@ -6,6 +6,8 @@ One file and the standard library only, so that no test needs more than
 python3. Each verb prints what it found and exits 0 when that is what was
 wanted, 1 when not; see the docstring of each cmd_ function.
 """
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -418,6 +420,63 @@ def cmd_flow(address, port, seconds, log):
             time.sleep(0.05)
     out.write("done\n")
     print("%d echoes, worst %.0f ms" % (n, 1000 * worst))
+
+
+def cmd_pmtu(address, port, size):
+    """pmtu ADDRESS PORT SIZE: packets of SIZE that may not be fragmented
+
+    Prints the path's MTU as the kernel has learnt it; 0 when a packet of
+    that size was refused for it (EMSGSIZE) within two seconds.
+    """
+    ip_mtu, ip_mtu_discover, do = 14, 10, 2
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.IPPROTO_IP, ip_mtu_discover, do)
+        s.connect((address, int(port)))
+        for _ in range(20):
+            try:
+                s.send(bytes(int(size) - 28))
+            except OSError as e:
+                if e.errno != errno.EMSGSIZE:
+                    fail(e.strerror)
+                print(s.getsockopt(socket.IPPROTO_IP, ip_mtu))
+                return
+            time.sleep(0.1)
+        fail("%s octets went unhindered, MTU %d" %
+             (size, s.getsockopt(socket.IPPROTO_IP, ip_mtu)))
+
+
+def cmd_bulk(address, port, octets):
+    """bulk ADDRESS PORT OCTETS: that much to an echo server and back"""
+    left = got = int(octets)
+    chunk = os.urandom(1 << 16)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+        s.settimeout(5)
+        s.connect((address, int(port)))
+        s.setblocking(False)
+        end = time.monotonic() + 10
+        while got:
+            r, w, _ = select.select([s], [s] if left else [], [], 1)
+            if time.monotonic() > end:
+                fail("%d octets to send and %d to come are left" % (left, got))
+            if r:
+                data = s.recv(1 << 16)
+                if not data:
+                    fail("closed with %d octets to come" % got)
+                got -= len(data)
+            if w:
+                left -= s.send(chunk[:left])
+    print("%s octets there and back" % octets)
+
+
+def cmd_tap(device, name):
+    """tap DEVICE NAME: attaches to that tap of the namespace it runs in"""
+    tunsetiff, iff_tap, iff_no_pi, vnet_hdr = 0x400454CA, 0x2, 0x1000, 0x4000
+    fd = os.open(device, os.O_RDWR)
+    try:
+        fcntl.ioctl(fd, tunsetiff, struct.pack(
+            "16sH22x", name.encode(), iff_tap | iff_no_pi | vnet_hdr))
+    except OSError as e:
+        fail(e.strerror)
 
 
 # ---- evidence ---------------------------------------------------------------------------

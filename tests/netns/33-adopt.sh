@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# timeout: 180
+# timeout: 300
 # A slot wired into a namespace the caller made: by its descriptor, once; what
 # is nobody's to have is refused by name; undone when the lease ends, also when
 # the namespace has ended before; found again after kill -9 of everything.
@@ -257,7 +257,7 @@ check "  nothing is left" diff $W/mine.before $W/mine.after
 ip netns add gone
 must "a namespace that will end" adopt g /run/netns/gone
 check "its owner deletes it" ip netns del gone
-check "the lease is lost" wait_for 5 is_lost g
+check "the lease is lost" wait_for 20 is_lost g
 check "  which is an event" has "$(ctl --json events)" '"guest-gone".*"g"|"g".*"guest-gone"'
 check "  a process elsewhere did not notice" eq \
 	"$(fetch b https://app.demo.example/)" "hello from app:443"
@@ -295,7 +295,7 @@ check "  as it was" eq "$(ctl --json show r | j generation)" "$(of r generation)
 wait $FLOW
 check "  the flow went on ($(cat $W/flow.out))" test $? -eq 0
 check "  names resolve" eq "$(fetch r http://zero.demo.example/)" "hello from app:80"
-check "the one whose namespace ended meanwhile is lost" wait_for 5 is_lost s
+check "the one whose namespace ended meanwhile is lost" wait_for 20 is_lost s
 check "  and can be released" ctl release s
 check "the namespace is still taken" refused_as 409 'link of egressd' /run/netns/mine
 for role in build main; do
@@ -310,7 +310,7 @@ ip netns add late
 must "one more lease" adopt l /run/netns/late
 kill -9 "$($EG rolepid $DAEMON_LOG build)"
 ip netns del late
-check "what ended while build was away is lost, too" wait_for 10 is_lost l
+check "what ended while build was away is lost, too" wait_for 20 is_lost l
 check "  and can be released" wait_for 5 ctl release l
 check "release of what was taken over" ctl release r
 facts_of mine >$W/mine.after

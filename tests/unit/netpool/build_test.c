@@ -102,7 +102,10 @@ static void on_turn(void *arg)
 	eg_loop_stop(ctx.loop);
 }
 
-/* Run the loop until @n messages of a type have come, or five seconds. */
+/*
+ * Run the loop until @n messages of a type have come, or a minute: the
+ * kernel ends namespaces one after the other, those of others first.
+ */
 static void wait_for(enum eg_msg_type type, unsigned int n)
 {
 	struct eg_timer *t = eg_timer_new(ctx.loop, on_turn, NULL);
@@ -494,7 +497,7 @@ static void test_restart(void **state)
 	build(10, 2);
 	say_slot(EG_MB_ARM, 11, 9030);
 	assert_int_equal(
-		nsw_run("ip netns del brief && for i in $(seq 100); do ip netns exec eg-gw-01 ip link show eg-00305 >/dev/null 2>&1 || exit 0; sleep 0.02; done; exit 1"),
+		nsw_run("ip netns del brief && for i in $(seq 1000); do ip netns exec eg-gw-01 ip link show eg-00305 >/dev/null 2>&1 || exit 0; sleep 0.02; done; exit 1"),
 		0);
 	start(); /* the old state is forgotten, as by a new process */
 	for (uint32_t i = 0; i < 2; i++) {

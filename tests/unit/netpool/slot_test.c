@@ -376,7 +376,7 @@ static void test_adopt_refused(void **state)
 		fail_msg("%s", err.text);
 	/* its end is the link's end */
 	(void)close(his);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 1000; i++) { /* the kernel takes its time */
 		if (np_link_get(gw.rtnl, 1009, NULL, &l, &err) == -ENODEV)
 			return;
 		(void)usleep(20000);
