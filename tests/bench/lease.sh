@@ -167,7 +167,8 @@ lease_script() {
 # ---- what came of it ------------------------------------------------------------------------
 
 value() { # TAG KEY
-	$EG get "$2" <"$RAW/lease-$1.json" 2>/dev/null | grep '^[0-9.]*$' || echo -
+	[ -s "$RAW/lease-$1.json" ] || { echo -; return; }
+	$EG get "$2" <"$RAW/lease-$1.json" | grep -x '[0-9.]*' || echo -
 }
 
 most() { printf '%s\n' "$@" | grep -v '^-$' | sort -g | tail -n 1 | grep . || echo -; }
@@ -203,7 +204,7 @@ bench_lease() {
 	local t v built OURS=-
 	settle
 	progress "leases on a pool of $SLOTS"
-	in_world lease-egressd lease_egressd
+	room "$SLOTS" && in_world lease-egressd lease_egressd
 	settle
 	progress "CNI and the script, $PEER_OPS times each"
 	if [ -x $CNI/ptp ]; then

@@ -5,7 +5,8 @@
 
 TOOLS=$B/tests/bench
 SETTLE_S=${BENCH_SETTLE:-120} # the longest the kernel is waited for
-FILL_S=600   # the longest a pool may take to fill
+SLOT_KB=600                    # memory that must be there for each slot
+FILL_S=600                     # the longest a pool may take to fill
 
 progress() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
@@ -21,13 +22,13 @@ least() { printf '%s\n' "$@" | grep -v '^-$' | sort -g | head -n 1 | grep . || e
 
 # judged VALUE RATIO TARGET: what the target is about
 judged() {
-	case ${3#[<>]=} in *[a-zA-Z]*) echo "$1" ;; *) echo "$2" ;; esac
+	case $3 in - | *[a-zA-Z]*) echo "$1" ;; *) echo "$2" ;; esac
 }
 
-# verdict JUDGED TARGET
+# verdict JUDGED TARGET; what was not measured is short of anything
 verdict() {
-	[ "$2" != - ] || { echo ok; return; }
 	[ "$1" != - ] || { echo short; return; }
+	[ "$2" != - ] || { echo ok; return; }
 	awk -v a="$1" -v t="$2" 'BEGIN {
 		b = substr(t, 3) + 0 # without the unit
 		print((t ~ /^>/ ? a + 0 >= b : a + 0 <= b) ? "ok" : "short") }'
@@ -37,7 +38,7 @@ verdict() {
 figure() {
 	local shown=$6 what
 	what=$(judged "$2" "$5" "$6")
-	[ "$2" != - ] && { [ "$6" = - ] || [ "$what" != - ]; } || FAILED=1
+	[ "$what" != - ] || FAILED=1
 	if [[ $6 =~ ^([<>]=)([0-9.]+)(.*)$ ]]; then
 		shown="${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
 		[ -z "${BASH_REMATCH[3]}" ] || shown="$shown ${BASH_REMATCH[3]}"
@@ -114,6 +115,21 @@ settle() {
 		progress "$n network namespaces of others are there; going on beside them"
 }
 
+# room SLOTS: is there memory for so many, and more than they take? What others
+# or a slow end of namespaces hold is waited for; then no attempt is made, since
+# a machine out of memory is nobody's gain.
+room() {
+	local need=$(($1 * SLOT_KB + 500000)) end=$((SECONDS + SETTLE_S)) have
+	while :; do
+		have=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
+		[ "$have" -lt $need ] || return 0
+		[ $SECONDS -lt $end ] || break
+		sleep 2
+	done
+	progress "$1 slots want $((need / 1024)) MiB of memory, $((have / 1024)) MiB are available"
+	return 1
+}
+
 # busy_ns: time the machine's processors have spent on anything, since its start
 busy_ns() {
 	awk -v hz="$(getconf CLK_TCK)" '$1 == "cpu" {
@@ -151,19 +167,23 @@ bench_conf() {
 
 # bench_fill SLOTS MARKS: starts egressd and returns when all slots are built
 bench_fill() {
-	local st busy
+	local st busy watch
 	need_daemon
 	: >"$DAEMON_LOG"
 	busy=$(busy_ns)
 	now_ns
 	"$EGRESSD" -c "$CONF" >>"$DAEMON_LOG" 2>&1 &
 	DAEMON_PID=$!
-	"$TOOLS/poolwatch" $READ "$1" "$NOW_NS" $FILL_S >"$2"
+	"$TOOLS/poolwatch" $READ "$1" "$NOW_NS" $FILL_S >"$2" &
+	watch=$!
+	wait -n $DAEMON_PID $watch # a daemon that ends will not fill it
+	kill -0 $DAEMON_PID 2>/dev/null || kill $watch 2>/dev/null
+	wait $watch
 	st=$?
 	echo "busy $(($(busy_ns) - busy))" >>"$2"
 	echo "cpu $(daemon_cpu)" >>"$2"
 	cp "$DAEMON_LOG" "$2.egressd.log"
-	[ $st -eq 0 ] || say "the pool was not full after $FILL_S s"
+	[ $st -eq 0 ] || say "the pool was not filled"
 	return $st
 }
 

@@ -66,13 +66,14 @@ at() {
 # first MARKS: seconds at which the first stood
 first() {
 	awk '$1 == "mark" && $2 > 0 { printf "%.6f %d\n", $3 / 1e9, $2; f = 1; exit }
-		END { if (!f) print "- -" }' "$1"
+		END { if (!f) print "- -" }' "$1" 2>/dev/null || echo - -
 }
 
 # seconds MARKS cpu|busy: of the processes, of the machine's processors
 seconds() {
+	grep -qs '^done' "$1" || { echo -; return; }
 	awk -v k="$2" '$1 == k { printf "%.6f\n", $2 / 1e9; f = 1 }
-		END { if (!f) print "-" }' "$1" 2>/dev/null || echo -
+		END { if (!f) print "-" }' "$1"
 }
 
 # Second half over first half of a fill: "SECOND FIRST" in seconds. What came
@@ -105,17 +106,19 @@ kernel() {
 }
 
 # One measurement of one side. Where others made or ended namespaces beside it,
-# the memory is not ours alone: then it is measured again.
+# the memory is not ours alone: then it is measured once more.
 pool_one() { # SIDE SLOTS ROUND
-	local tag=pool-$1-$2-$3 try n
-	for try in 1 2 3; do
+	local tag=pool-$1-$2-$3 try again='' n
+	for try in 1 2; do
 		settle
-		progress "$1, $2 slots, round $3"
+		room "$2" || return 1
+		progress "$1, $2 slots, round $3${again:+, again}"
 		in_world "$tag" "pool_$1" "$tag" "$2" || return 1
 		[ "$SETTLE_S" -gt 0 ] || return 0
 		n=$(kernel "$tag" | $EG get NetNamespaces)
 		[ "${n%.*}" -gt $(($2 * 102 / 100 + 100)) ] || [ "${n%.*}" -lt "$2" ] || return 0
 		progress "others made or ended namespaces meanwhile ($n instead of $2)"
+		again=1
 	done
 	note "disturbed.$tag" true
 }
@@ -196,7 +199,7 @@ bench_pool() {
 	e=$(per_slot_kB egressd "$n" "$ROUNDS")
 	f=$(per_slot_kB floor "$n" "$ROUNDS")
 	figure pool.memory "$e" kB/slot "$f" "$(ratio "$e" "$f")" '<=1.05'
-	read -r rss pss <"$RAW/$(best egressd "$n" "$ROUNDS").rss" || rss=- pss=-
+	read -r rss pss <<<"$(cat "$RAW/$(best egressd "$n" "$ROUNDS").rss" 2>/dev/null || echo - -)"
 	[ "$rss" = - ] || rss=$(awk -v k="$rss" 'BEGIN { printf "%.1f\n", k / 1024 }')
 	figure pool.rss "$rss" MiB - - '<=64MiB'
 	note pss "$(json kB "$pss")"
