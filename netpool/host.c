@@ -7,6 +7,7 @@
  * file still holds what was before the first.
  */
 #include "netpool/host.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 #include "netpool/link.h"
 #include "netpool/netns.h"
@@ -67,9 +68,12 @@ static int before_add(const struct eg_conf *conf, const char *line, size_t key,
 			p++;
 	}
 	(void)before_path(path, conf);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-		  0600);
-	if (fd < 0 || write(fd, line, n) != (ssize_t)n || fsync(fd) < 0)
+	fd = EG_CALL("create host.before",
+		     open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
+				O_NOFOLLOW, 0600));
+	if (fd < 0 ||
+	    EG_CALL("write host.before", write(fd, line, n)) != (ssize_t)n ||
+	    fsync(fd) < 0)
 		return eg_err_sys(err, -errno, "cannot write %s", path);
 	return 0;
 }
@@ -154,14 +158,17 @@ static int undo(char *line, struct eg_err *err)
 	if (sscanf(line, "sysctl %63s %u", key, &value) == 2)
 		return np_sysctl_set(key, value, err);
 	if (!strncmp(line, "mount ", 6)) {
-		if (dir_empty(line + 6) && umount2(line + 6, MNT_DETACH) < 0 &&
+		if (dir_empty(line + 6) &&
+		    EG_CALL("unmount the directory of names",
+			    umount2(line + 6, MNT_DETACH)) < 0 &&
 		    errno != EINVAL)
 			return eg_err_sys(err, -errno, "cannot unmount %s",
 					  line + 6);
 		return 0;
 	}
 	if (!strncmp(line, "mkdir ", 6)) {
-		if (rmdir(line + 6) < 0 && errno != ENOENT &&
+		if (EG_CALL("remove the directory of names",
+			    rmdir(line + 6)) < 0 && errno != ENOENT &&
 		    errno != ENOTEMPTY && errno != EBUSY)
 			return eg_err_sys(err, -errno, "cannot remove %s",
 					  line + 6);
@@ -194,7 +201,7 @@ int np_host_restore(const struct eg_conf *conf, struct eg_err *err)
 	if (n < 0)
 		return n;
 	(void)before_path(path, conf);
-	if (unlink(path) < 0 && errno != ENOENT)
+	if (EG_CALL("remove host.before", unlink(path)) < 0 && errno != ENOENT)
 		return eg_err_sys(err, -errno, "cannot remove %s", path);
 	return 0;
 }

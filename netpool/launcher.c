@@ -24,6 +24,7 @@
  * cases.
  */
 #include "netpool/launcher.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/role.h"
 #include "netpool/base/util.h"
@@ -597,7 +598,8 @@ static int dir_make(const char *path, mode_t mode, uint32_t uid, uint32_t gid,
 		if (*p && *p != '/')
 			continue;
 		(void)snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
-		if (mkdir(part, *p ? 0755 : mode) < 0 && errno != EEXIST)
+		if (EG_CALL("make a directory",
+			    mkdir(part, *p ? 0755 : mode)) < 0 && errno != EEXIST)
 			return eg_err_sys(err, -errno, "make directory %s", part);
 		if (!*p)
 			break;
@@ -677,8 +679,8 @@ void np_launch_unlock(const struct eg_conf *conf)
 	 * name; but nobody waits: a second daemon is refused at once.
 	 */
 	(void)snprintf(path, sizeof(path), "%s/lock", conf->run);
-	(void)unlink(path);
-	(void)rmdir(conf->run); /* stays when somebody keeps files there */
+	(void)EG_CALL("remove the lock", unlink(path));
+	(void)EG_CALL("remove the run directory", rmdir(conf->run)); /* stays when somebody keeps files there */
 }
 
 static int descriptors_check(const struct eg_conf *c, struct eg_err *err)
@@ -778,7 +780,8 @@ static int socket_listen(const char *path, mode_t mode, uint32_t gid,
 	/* We hold the lock, so nobody of ours listens on an old one. */
 	(void)unlink(path);
 	old = umask(0777 & ~mode); /* no moment in which it is too open */
-	r = bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+	r = EG_CALL("bind a socket",
+		    bind(fd, (struct sockaddr *)&sa, sizeof(sa)));
 	(void)umask(old);
 	if (r < 0)
 		return eg_err_sys(err, -errno, "bind %s", path);

@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "dnsguard/dnsguard.h"
 #include "netpool/api.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/role.h"
@@ -111,6 +112,7 @@ static const struct eg_role_ops *const role_ops[] = {
 
 static int role_run(const char *name)
 {
+	eg_fault_role(name);
 	np_build_hooks.slot_nat = rl_slot_nat;
 	np_build_hooks.host_purge = host_purge;
 	for (size_t i = 0; i < EG_ARRAY_SIZE(role_ops); i++)
@@ -140,8 +142,10 @@ static int kernel_probe(const struct eg_conf *conf, struct eg_err *err)
 static int purge(const struct eg_conf *conf)
 {
 	struct eg_err err = {0};
-	int r = np_launch_lock(conf, &err);
+	int r;
 
+	eg_fault_role("purge");
+	r = np_launch_lock(conf, &err);
 	np_build_hooks.host_purge = host_purge;
 	if (r >= 0)
 		r = np_purge(conf, &err);
@@ -175,6 +179,7 @@ static int conf_action(const struct args *a)
 		return purge(&conf);
 	eg_log_init("egressd",
 		    getenv("EGRESSD_DEBUG") ? EG_LOG_DEBUG : EG_LOG_INFO);
+	eg_fault_role("launcher");
 	return np_launch(&conf, &hooks);
 }
 

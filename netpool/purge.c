@@ -6,6 +6,7 @@
  * whose namespace some process still holds. Then names, then the host.
  */
 #include "netpool/purge.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/util.h"
@@ -193,7 +194,9 @@ static int empty_dir(int fd, dev_t dev, int depth, struct eg_err *err)
 			if (sub >= 0)
 				r = empty_dir(sub, dev, depth + 1, err);
 		}
-		if (!r && unlinkat(dirfd(d), e->d_name, flags) < 0 &&
+		if (!r &&
+		    EG_CALL("empty the run directory",
+			    unlinkat(dirfd(d), e->d_name, flags)) < 0 &&
 		    errno != ENOENT)
 			r = eg_err_sys(err, -errno,
 				       "cannot remove %s from the run directory",

@@ -13,6 +13,7 @@
  * that does not fit is moved aside with the suffix .bad and said, never
  * guessed at.
  */
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/util.h"
@@ -73,13 +74,14 @@ static int file_put(struct np_main *m, const char *name, const void *body,
 	if (dir < 0)
 		return eg_err_sys(err, dir, "open the directory of leases");
 	(void)snprintf(tmp, sizeof(tmp), ".%.100s.new", name);
-	fd = openat(dir, tmp,
-		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = EG_CALL("create a record",
+		     openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
+					      O_NOFOLLOW, 0600));
 	if (fd < 0)
 		return eg_err_sys(err, -errno, "create record %s", tmp);
 	if (write(fd, &h, sizeof(h)) != sizeof(h) ||
-	    write(fd, body, len) != (ssize_t)len ||
-	    renameat(dir, tmp, dir, name) < 0) {
+	    EG_CALL("write a record", write(fd, body, len)) != (ssize_t)len ||
+	    EG_CALL("rename a record", renameat(dir, tmp, dir, name)) < 0) {
 		int r = errno ? -errno : -ENOSPC;
 
 		(void)unlinkat(dir, tmp, 0);
@@ -93,7 +95,8 @@ static void file_remove(struct np_main *m, const char *name)
 	EG_CLEANUP_FD int dir = dir_open(m);
 
 	if (dir >= 0)
-		(void)unlinkat(dir, name, 0); /* may never have been written */
+		/* It may never have been written. */
+		(void)EG_CALL("remove a record", unlinkat(dir, name, 0));
 }
 
 static const char *lease_name(char buf[64], const struct eg_lease *l)
