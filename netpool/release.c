@@ -95,8 +95,13 @@ static void step_scrap(struct np_main *m, struct np_lease *l)
 
 static void tomb_add(struct np_main *m, const struct np_lease *l)
 {
-	struct np_tomb *t = calloc(1, sizeof(*t));
+	struct np_tomb *t;
 
+	/* A main that died between the tombstone and the record's end. */
+	for (t = m->tombs; t; t = t->next)
+		if (!memcmp(t->uid, l->l.uid, EG_UID))
+			return;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return; /* the id is free at once; a late retry leases anew */
 	t->until_boot_ns = eg_boot_ns() + m->conf->tombstone_s * EG_NSEC_PER_SEC;
@@ -241,6 +246,13 @@ static void step_late(struct np_main *m, struct np_lease *l)
 			 l->step == NP_STEP_DNS ? "dns" : "audit");
 		step_next(m, l);
 	}
+}
+
+void np_release_again(struct np_main *m, struct np_lease *l)
+{
+	if (l->step == NP_STEP_ARM || l->step == NP_STEP_GUEST ||
+	    l->step == NP_STEP_DOWN || l->step == NP_STEP_SCRAP)
+		step_late(m, l);
 }
 
 static void warn_expiry(struct np_main *m, struct np_lease *l, int64_t now)
