@@ -8,7 +8,10 @@
  */
 #include "netpool/host.h"
 #include "netpool/base/fault.h"
+#include "netpool/base/loop.h"
+#include "netpool/base/plan.h"
 #include "netpool/base/util.h"
+#include "netpool/gateway.h"
 #include "netpool/link.h"
 #include "netpool/netns.h"
 #include "netpool/sysctl.h"
@@ -21,6 +24,8 @@
 #include <sys/mount.h>
 
 #define BEFORE_MAX 4096 /* three lines of a path each need a tenth of it */
+#define ALONE_NS (2 * EG_NSEC_PER_SEC)
+#define ALONE_US 20000
 #define MTU_DEFAULT 1500
 #define FORWARD "ipv4/ip_forward"
 
@@ -78,6 +83,30 @@ static int before_add(const struct eg_conf *conf, const char *line, size_t key,
 	return 0;
 }
 
+int np_host_alone(struct eg_err *err)
+{
+	const struct np_world w = {.home = np_netns_self(NULL)};
+	int64_t until = eg_boot_ns() + ALONE_NS;
+	int home = w.home, fd = -1;
+
+	while (home >= 0) {
+		fd = np_nflog(&w, home, EG_NFLOG_GROUP_HOST, NULL);
+		if (fd != -EPERM || eg_boot_ns() >= until)
+			break;
+		(void)usleep(ALONE_US);
+	}
+	eg_close_p(&home);
+	if (fd >= 0)
+		(void)close(fd);
+	/* What else may be wrong with it is said where it is needed. */
+	return fd == -EPERM
+		       ? eg_err_set(
+				 err, -EBUSY,
+				 "another egressd serves this host (its NFLOG group %u is being read); stop that one first",
+				 EG_NFLOG_GROUP_HOST)
+		       : 0;
+}
+
 int np_host_forward(const struct eg_conf *conf, bool *ret_changed,
 		    struct eg_err *err)
 {
@@ -101,20 +130,19 @@ int np_host_forward(const struct eg_conf *conf, bool *ret_changed,
 
 int np_host_netns_dir(const struct eg_conf *conf, struct eg_err *err)
 {
+	unsigned int missing = np_netns_missing(conf->netns), made;
 	char line[EG_PATH + 16];
-	unsigned int made = 0;
-	int r = np_netns_prepare(conf->netns, &made, err);
+	int r = 0;
 
-	/* What a crash in between leaves is an empty directory. */
-	if (!r && made & NP_MADE_DIR) {
+	if (missing & NP_MADE_DIR) {
 		(void)snprintf(line, sizeof(line), "mkdir %s\n", conf->netns);
 		r = before_add(conf, line, strlen(line), err);
 	}
-	if (!r && made & NP_MADE_MOUNT) {
+	if (!r && missing & NP_MADE_MOUNT) {
 		(void)snprintf(line, sizeof(line), "mount %s\n", conf->netns);
 		r = before_add(conf, line, strlen(line), err);
 	}
-	return r;
+	return r ? r : np_netns_prepare(conf->netns, &made, err);
 }
 
 int np_host_mtu(const struct eg_conf *conf, struct np_rtnl *r, uint32_t *ret,

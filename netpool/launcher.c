@@ -88,7 +88,7 @@ struct launcher {
 	struct child child[EG_ROLE_COUNT];
 	int *held[EG_FD_KIND_COUNT]; /* by index, -1: none */
 	uint32_t nheld[EG_FD_KIND_COUNT];
-	int conf_fd, lock_fd;
+	int conf_fd, lock_fd, state_fd;
 	struct eg_io *sig;
 	struct eg_timer *kill;
 	bool stopping, ready, announced;
@@ -106,6 +106,13 @@ static const enum eg_role fd_owner[] = {
 	[EG_FD_HOST_NFT] = EG_ROLE_MAIN, [EG_FD_HOST_LOG] = EG_ROLE_AUDIT,
 };
 _Static_assert(EG_ARRAY_SIZE(fd_owner) == EG_FD_KIND_COUNT, "owner of kinds");
+
+/* What build makes and others use: it is told what there is already. */
+static const bool fd_told[EG_FD_KIND_COUNT] = {
+	[EG_FD_NFLOG] = true,	[EG_FD_PACKET] = true,
+	[EG_FD_DNS_UDP] = true, [EG_FD_DNS_TCP] = true,
+	[EG_FD_HOST_NFT] = true, [EG_FD_HOST_LOG] = true,
+};
 
 /* Who talks to whom. */
 static const enum eg_role pairs[][2] = {
@@ -146,12 +153,12 @@ static int held_init(struct launcher *l)
 	return 0;
 }
 
-static void held_send(struct launcher *l, enum eg_fd_kind kind, uint32_t index)
+static void held_send(struct launcher *l, struct child *c, enum eg_fd_kind kind,
+		      uint32_t index)
 {
-	struct child *c = &l->child[fd_owner[kind]];
 	struct eg_ctl_key key = {.kind = kind, .index = index};
 
-	if (fd_owner[kind] == EG_ROLE_LAUNCHER || !c->ctl || !c->hello)
+	if (c->role == EG_ROLE_LAUNCHER || !c->ctl || !c->hello)
 		return;
 	if (eg_chan_send(c->ctl, EG_CTL_FD, 0, &key, sizeof(key),
 			 l->held[kind][index]))
@@ -174,7 +181,7 @@ static void held_put(struct launcher *l, enum eg_role from,
 	if (fd_owner[key->kind] != from &&
 	    (c->fed || key->kind < c->feed_kind ||
 	     (key->kind == c->feed_kind && key->index < c->feed_at)))
-		held_send(l, (enum eg_fd_kind)key->kind, key->index);
+		held_send(l, c, (enum eg_fd_kind)key->kind, key->index);
 }
 
 static void held_drop(struct launcher *l, const struct eg_ctl_key *key)
@@ -252,7 +259,8 @@ static void policies_send(struct launcher *l, struct child *api)
 static void feed(struct launcher *l, struct child *c)
 {
 	for (; c->feed_kind < EG_FD_KIND_COUNT; c->feed_kind++, c->feed_at = 0) {
-		if (fd_owner[c->feed_kind] != c->role)
+		if (fd_owner[c->feed_kind] != c->role &&
+		    !(c->role == EG_ROLE_BUILD && fd_told[c->feed_kind]))
 			continue;
 		for (; c->feed_at < l->nheld[c->feed_kind]; c->feed_at++) {
 			if (eg_chan_queued(c->ctl) > FEED_QUEUE) {
@@ -260,7 +268,7 @@ static void feed(struct launcher *l, struct child *c)
 				return;
 			}
 			if (l->held[c->feed_kind][c->feed_at] >= 0)
-				held_send(l, (enum eg_fd_kind)c->feed_kind,
+				held_send(l, c, (enum eg_fd_kind)c->feed_kind,
 					  c->feed_at);
 		}
 	}
@@ -611,6 +619,20 @@ static int dir_make(const char *path, mode_t mode, uint32_t uid, uint32_t gid,
 	return 0;
 }
 
+/* A counter that two count up would give a generation twice. */
+static int state_lock(const struct eg_conf *c, int *ret_fd, struct eg_err *err)
+{
+	*ret_fd = open(c->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_fd < 0)
+		return eg_err_sys(err, -errno, "open %s", c->state);
+	if (flock(*ret_fd, LOCK_EX | LOCK_NB) < 0)
+		return eg_err_set(
+			err, -EBUSY,
+			"another egressd keeps its state in %s; stop it, or give this one a state directory of its own ([paths] state)",
+			c->state);
+	return 0;
+}
+
 static int dirs_make(const struct eg_conf *c, struct eg_err *err)
 {
 	char path[EG_PATH + 16];
@@ -901,11 +923,17 @@ static int prepare(struct launcher *l, const struct np_launcher_hooks *hooks,
 		r = dir_make(l->conf->run, 0755, 0, 0, err);
 	if (!r)
 		r = lock_take(l->conf, &l->lock_fd, err);
+	/* What there is belongs to somebody else: leave nothing of ours. */
+	if (!r) {
+		r = probe_run(l->conf, hooks, err);
+		if (r)
+			np_launch_unlock(l->conf);
+	}
 	/* From here on this host's egressd is us; nothing was made before. */
 	if (!r)
-		r = probe_run(l->conf, hooks, err);
-	if (!r)
 		r = dirs_make(l->conf, err);
+	if (!r)
+		r = state_lock(l->conf, &l->state_fd, err);
 	if (!r)
 		r = identity_load(l, err);
 	if (!r && held_init(l))
@@ -969,12 +997,14 @@ static void launcher_done(struct launcher *l)
 	}
 	eg_close_p(&l->conf_fd);
 	eg_close_p(&l->lock_fd);
+	eg_close_p(&l->state_fd);
 	eg_loop_free(l->loop);
 }
 
 int np_launch(struct eg_conf *conf, const struct np_launcher_hooks *hooks)
 {
-	struct launcher l = {.conf = conf, .conf_fd = -1, .lock_fd = -1};
+	struct launcher l = {.conf = conf, .conf_fd = -1, .lock_fd = -1,
+			     .state_fd = -1};
 	struct eg_err err = {0};
 	char caps[64];
 	int r = prepare(&l, hooks, &err);

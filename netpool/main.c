@@ -12,6 +12,7 @@
 #include "netpool/base/util.h"
 #include "netpool/build.h"
 #include "netpool/conf.h"
+#include "netpool/host.h"
 #include "netpool/launcher.h"
 #include "netpool/main_role.h"
 #include "netpool/purge.h"
@@ -126,7 +127,10 @@ static int role_run(const char *name)
 static int kernel_probe(const struct eg_conf *conf, struct eg_err *err)
 {
 	EG_CLEANUP_FD int fd = -1;
+	int r = np_host_alone(err);
 
+	if (r)
+		return r;
 	if (unshare(CLONE_NEWNET) < 0)
 		return eg_err_sys(
 			err, -errno,
@@ -147,6 +151,8 @@ static int purge(const struct eg_conf *conf)
 	eg_fault_role("purge");
 	r = np_launch_lock(conf, &err);
 	np_build_hooks.host_purge = host_purge;
+	if (r >= 0)
+		r = np_host_alone(&err);
 	if (r >= 0)
 		r = np_purge(conf, &err);
 	if (r < 0) {

@@ -119,6 +119,15 @@ int np_netns_prepare(const char *dir, unsigned int *ret_made, struct eg_err *err
 	return r;
 }
 
+unsigned int np_netns_missing(const char *dir)
+{
+	struct statx st;
+
+	if (statx(AT_FDCWD, dir, 0, STATX_TYPE, &st) < 0)
+		return NP_MADE_DIR | NP_MADE_MOUNT;
+	return st.stx_attributes & STATX_ATTR_MOUNT_ROOT ? 0 : NP_MADE_MOUNT;
+}
+
 static int path_of(char path[NETNS_PATH], const char *dir, const char *name,
 		   struct eg_err *err)
 {
