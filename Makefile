@@ -15,6 +15,7 @@ VERSION := 0.1.0
 
 B ?= build
 SAN ?=
+FAULT ?=
 
 PKGS := libnftnl libmnl libnl-3.0 libnl-route-3.0 ldns libpcap inih \
 	libevent_core libmicrohttpd jansson libcap-ng libseccomp nettle
@@ -30,8 +31,10 @@ HARDEN := -fPIE -fno-omit-frame-pointer -fsanitize=$(SAN) \
 	-fno-sanitize-recover=all
 LDSAN := -fsanitize=$(SAN)
 endif
+# Points at which a test stops the daemon: netpool/base/fault.h
+FAULTS := $(if $(FAULT),-DEG_FAULT)
 EG_CFLAGS = -std=gnu11 -I. -D_GNU_SOURCE -DEG_VERSION='"$(VERSION)"' $(WARN) \
-	$(HARDEN) $(CFLAGS) $(shell $(PKG_CONFIG) --cflags $(PKGS) libcurl)
+	$(FAULTS) $(HARDEN) $(CFLAGS) $(shell $(PKG_CONFIG) --cflags $(PKGS) libcurl)
 EG_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDSAN) $(LDFLAGS)
 
 LIB_SRC := $(wildcard netpool/base/*.c) \
@@ -64,8 +67,8 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
-.PHONY: all check units test-bins bench bench-bins demo asan tidy cppcheck lint \
-	fmt install uninstall clean deps fuzz fuzz-bins
+.PHONY: all check units test-bins fault-bin bench bench-bins demo asan tidy \
+	cppcheck lint fmt install uninstall clean deps fuzz fuzz-bins
 .SECONDARY:
 
 all: $(BINS)
@@ -118,7 +121,11 @@ check: deps
 	@$(MAKE) --no-print-directory all test-bins bench-bins
 	@B=$(B) tests/run-tests $(T)
 
-test-bins: $(UNIT_BIN)
+test-bins: $(UNIT_BIN) fault-bin
+
+# The daemon of the tests that kill it at every step.
+fault-bin:
+	@$(MAKE) --no-print-directory B=$(B)/fault FAULT=1 $(B)/fault/egressd
 
 # Figures, and nothing else, on stdout: tests/bench/run says more. ONLY=GROUP
 # runs one group.

@@ -214,6 +214,7 @@ void api_ask(struct call *c, enum eg_role to, uint16_t type, const void *body,
 		a->calls = c;
 	}
 	c->then = then;
+	c->asked = to;
 	c->deadline = eg_boot_ns() + wait_ns;
 	if (!eg_role_send(a->ctx, to, type, c->cookie, body, len, fd))
 		return;
@@ -233,6 +234,15 @@ static void on_answer(struct api *a, struct eg_msg *m)
 		call_finish(a, c);
 }
 
+static void call_fail(struct api *a, struct call *c, const char *why)
+{
+	json_decref(c->list);
+	c->list = NULL;
+	api_error(c, EG_E_UNAVAILABLE, NULL,
+		  "%s; ask again, the call can be repeated", why);
+	call_finish(a, c);
+}
+
 static void calls_expire(struct api *a)
 {
 	int64_t now = eg_boot_ns();
@@ -240,13 +250,8 @@ static void calls_expire(struct api *a)
 
 	for (; c; c = next) {
 		next = c->next;
-		if (now < c->deadline)
-			continue;
-		json_decref(c->list);
-		c->list = NULL;
-		api_error(c, EG_E_UNAVAILABLE, NULL,
-			  "no answer in time; ask again, the call can be repeated");
-		call_finish(a, c);
+		if (now >= c->deadline)
+			call_fail(a, c, "no answer in time");
 	}
 }
 
@@ -535,6 +540,19 @@ static void api_on_fd(struct eg_role_ctx *ctx, enum eg_fd_kind kind,
 	listen_start(a, which, eg_steal_fd(fd));
 }
 
+/* What was asked of a role that has started again is not answered any more. */
+static void api_on_peer(struct eg_role_ctx *ctx, enum eg_role peer)
+{
+	struct api *a = ctx->priv;
+	struct call *c = a->calls, *next;
+
+	for (; c; c = next) {
+		next = c->next;
+		if (c->asked == peer)
+			call_fail(a, c, "the part of egressd that answers this has started again");
+	}
+}
+
 static void api_on_go(struct eg_role_ctx *ctx)
 {
 	kick(ctx->priv);
@@ -588,6 +606,7 @@ const struct eg_role_ops np_api_ops = {
 	.role = EG_ROLE_API,
 	.start = api_start,
 	.on_fd = api_on_fd,
+	.on_peer = api_on_peer,
 	.on_go = api_on_go,
 	.on_msg = api_on_msg,
 	.on_ctl = api_on_ctl,

@@ -43,6 +43,7 @@ struct call {
 	struct api *a;
 	struct MHD_Connection *conn;
 	uint64_t cookie; /* 0: not waiting */
+	enum eg_role asked; /* whom it waits for */
 	int64_t deadline;
 	enum api_method method;
 	bool read_only, metrics, suspended, done, ndjson;

@@ -3,11 +3,11 @@
  * egressd: the build role: dispatch, gateways, the host (see build.h)
  *
  * What must outlive this process is held by the launcher: a gateway's
- * sockets first and its namespace last, so that a namespace that comes back
- * through on_fd means that its sockets are held as well and are not made
- * again. After the death of the whole tree nothing is held; gateways are
- * then found by their names and the sockets made anew, which for NFLOG has
- * to wait until the last reader of the group has exited.
+ * sockets and its namespace. All of it comes back through on_fd, the sockets
+ * only to be counted: those that are held are in use by dns and audit, and a
+ * second one could not be bound. After the death of the whole tree nothing is
+ * held; gateways are then found by their names and the sockets made anew,
+ * which for NFLOG has to wait until the last reader of the group has exited.
  *
  * "The host" is the namespace the process is started in.
  */
@@ -17,6 +17,7 @@
 #include "netpool/base/util.h"
 #include "netpool/build_state.h"
 #include "netpool/host.h"
+#include "netpool/layout.h"
 #include "netpool/link.h"
 
 #include <errno.h>
@@ -26,6 +27,9 @@
 
 #define LOG_TRY_US 100000 /* between two tries for a group */
 #define LOG_TRY_NS (3 * EG_NSEC_PER_SEC)
+#define GATEWAY_HELD                                                           \
+	(1U << EG_FD_GATEWAY | 1U << EG_FD_NFLOG | 1U << EG_FD_PACKET |        \
+	 1U << EG_FD_DNS_UDP | 1U << EG_FD_DNS_TCP)
 #define HOST_QUIET_US 50000 /* addresses come and go in bursts */
 
 void np_build_tell(struct np_build *b, uint16_t type, uint64_t cookie,
@@ -61,11 +65,19 @@ static void gateway_answer(struct np_gate *g, int error, const struct eg_err *e)
 	np_build_tell(b, EG_BM_GATEWAY, g->cookie, &m, sizeof(m), nft);
 }
 
+/* Leave one with the launcher; -1: it is there already. */
+static int socket_hold(struct np_gate *g, enum eg_fd_kind kind, int fd)
+{
+	int r = fd < 0 ? 0 : eg_role_hold(g->b->ctx, kind, g->gw.number, fd);
+
+	if (!r)
+		g->gw.have |= 1U << kind;
+	return r;
+}
+
 static int gateway_hold(struct np_gate *g, struct eg_err *err)
 {
-	struct eg_role_ctx *ctx = g->b->ctx;
 	struct np_gateway_sockets s;
-	uint32_t n = g->gw.number;
 	int r;
 
 	if (g->held)
@@ -73,15 +85,15 @@ static int gateway_hold(struct np_gate *g, struct eg_err *err)
 	r = np_gateway_sockets(&g->b->w, &g->gw, &s, err);
 	if (r)
 		return r;
-	r = eg_role_hold(ctx, EG_FD_NFLOG, n, s.nflog);
+	r = socket_hold(g, EG_FD_NFLOG, s.nflog);
 	if (!r)
-		r = eg_role_hold(ctx, EG_FD_PACKET, n, s.packet);
+		r = socket_hold(g, EG_FD_PACKET, s.packet);
 	if (!r)
-		r = eg_role_hold(ctx, EG_FD_DNS_UDP, n, s.dns_udp);
+		r = socket_hold(g, EG_FD_DNS_UDP, s.dns_udp);
 	if (!r)
-		r = eg_role_hold(ctx, EG_FD_DNS_TCP, n, s.dns_tcp);
+		r = socket_hold(g, EG_FD_DNS_TCP, s.dns_tcp);
 	if (!r)
-		r = eg_role_hold(ctx, EG_FD_GATEWAY, n, g->gw.ns);
+		r = socket_hold(g, EG_FD_GATEWAY, g->gw.ns);
 	np_gateway_sockets_close(&s);
 	if (r)
 		return eg_err_sys(err, r,
@@ -246,6 +258,8 @@ static int host_prepare(struct np_build *b, struct eg_err *err)
 	int r = np_host_netns_dir(b->conf, err);
 
 	if (!r)
+		r = np_layout_settle(b->conf, b->w.home, err);
+	if (!r)
 		r = np_host_forward(b->conf, &changed, err);
 	if (changed)
 		eg_notice("the host did not forward IPv4: net.ipv4.ip_forward is 1 now, a purge puts it back");
@@ -330,11 +344,15 @@ static void build_on_fd(struct eg_role_ctx *ctx, enum eg_fd_kind kind,
 	} else if (kind == EG_FD_INIT_NET) {
 		eg_close_p(&b->init_net);
 		b->init_net = eg_steal_fd(fd);
-	} else if (kind == EG_FD_GATEWAY && index < b->conf->gateways &&
-		   b->gate[index].gw.ns < 0 && np_netns_is(*fd)) {
-		b->gate[index].gw.ns = eg_steal_fd(fd);
-		b->gate[index].held = true;
-		b->held = true;
+	} else if (kind == EG_FD_HOST_NFT || kind == EG_FD_HOST_LOG) {
+		b->have |= 1U << kind;
+	} else if (index < b->conf->gateways) {
+		struct np_gate *g = &b->gate[index];
+
+		if (kind == EG_FD_GATEWAY && g->gw.ns < 0 && np_netns_is(*fd))
+			g->gw.ns = eg_steal_fd(fd);
+		g->gw.have |= 1U << kind;
+		g->held = (g->gw.have & GATEWAY_HELD) == GATEWAY_HELD;
 	}
 }
 
@@ -345,12 +363,12 @@ static void build_on_go(struct eg_role_ctx *ctx)
 	struct eg_err err = {0};
 
 	for (uint32_t i = 0; i < b->conf->gateways; i++)
-		if (b->gate[i].held && gateway_open(&b->gate[i], &err))
+		if (b->gate[i].gw.ns >= 0 && gateway_open(&b->gate[i], &err))
 			eg_error("gateway %u: %s", i, err.text);
-	if (b->held)
-		return; /* the predecessor's host sockets are held too */
-	if (host_nft(b, &err))
+	if (!(b->have & 1U << EG_FD_HOST_NFT) && host_nft(b, &err))
 		eg_error("%s", err.text);
+	if (b->have & 1U << EG_FD_HOST_LOG)
+		return;
 	b->host_log_wanted = true;
 	b->host_log_until = eg_boot_ns() + LOG_TRY_NS;
 	host_log_try(b);

@@ -362,6 +362,11 @@ static void build_one(struct np_build *b, uint32_t slot, uint64_t cookie)
 	struct eg_err err = {0};
 	int r = np_slots_check(b, slot, 0, &err);
 
+	if (!r && s->state == NP_SLOT_IDLE) {
+		/* Built for somebody who did not live to hear of it. */
+		answer(b, EG_BM_BUILT, cookie, slot, 0, 0, &err);
+		return;
+	}
 	if (!r && s->state != NP_SLOT_NONE)
 		r = eg_err_set(&err, -EEXIST, "slot %u is there already", slot);
 	if (!r)
@@ -807,6 +812,8 @@ void np_slots_held(struct np_build *b, uint32_t slot, int *fd)
 void np_slots_new_main(struct np_build *b)
 {
 	b->njobs = 0;
+	for (uint32_t i = 0; i < b->conf->slots; i++)
+		b->slot[i].gone = false; /* the last one was told */
 }
 
 int np_slots_init(struct np_build *b, struct eg_err *err)

@@ -83,7 +83,7 @@ struct np_build {
 	struct eg_io *host_io;
 	struct eg_timer *host_quiet;
 	struct eg_bm_host host;
-	bool held; /* a predecessor has left its descriptors */
+	unsigned int have; /* 1 << EG_FD_HOST_*: the launcher holds it */
 	bool host_log_wanted;
 	int64_t host_log_until;
 

@@ -8,6 +8,7 @@
  * with an error rather than delete too much.
  */
 #include "netpool/conntrack.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <arpa/inet.h>
@@ -139,7 +140,9 @@ int np_ct_delete(struct np_ct *ct, uint32_t source, struct eg_err *err)
 	filter = mnl_attr_nest_start(h, CTA_FILTER);
 	mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS, CT_FILTER_IP_SRC);
 	mnl_attr_nest_end(h, filter);
-	r = talk(ct, h, NULL);
+	r = EG_STEP("delete flows");
+	if (!r)
+		r = talk(ct, h, NULL);
 	/* ENOENT: nothing matched, where a kernel says so. */
 	if (r && r != -ENOENT)
 		return eg_err_sys(err, r, "cannot delete conntrack entries of %s",
@@ -219,7 +222,9 @@ static int delete_one(struct np_ct *ct, const struct tuple *t)
 
 	mnl_attr_put(h, CTA_TUPLE_ORIG | NLA_F_NESTED, t->len, t->data);
 	mnl_attr_put_u32(h, CTA_ID, t->id);
-	r = talk(ct, h, NULL);
+	r = EG_STEP("delete a flow");
+	if (!r)
+		r = talk(ct, h, NULL);
 	return r == -ENOENT ? 0 : r; /* it has ended meanwhile */
 }
 

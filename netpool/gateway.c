@@ -162,6 +162,13 @@ static int uplink_make(const struct np_world *w, struct np_gateway *gw,
 	eg_plan_mac_link(mac, gw->number, false);
 	eg_plan_mac_link(host_mac, gw->number, true);
 	np_link_veth(gw->rtnl, &v);
+	return np_rtnl_commit(gw->rtnl, err);
+}
+
+/* Also of a link that is there: who made it may have died before this. */
+static int uplink_addr(const struct np_world *w, struct np_gateway *gw,
+		       struct eg_err *err)
+{
 	np_link_addr(gw->rtnl, EG_IFINDEX_UPLINK,
 		     eg_plan_link_gw(w->conf, gw->number), 31);
 	return np_rtnl_commit(gw->rtnl, err);
@@ -236,18 +243,19 @@ static int uplink(const struct np_world *w, struct np_gateway *gw,
 {
 	struct eg_err why = {0};
 	struct np_link l;
-	int r;
+	int r = 0;
 
-	if (!np_link_get(gw->rtnl, EG_IFINDEX_UPLINK, NULL, &l, &why)) {
+	if (!np_link_get(gw->rtnl, EG_IFINDEX_UPLINK, NULL, &l, &why))
 		gw->mtu = l.mtu;
-		return host_end(w, gw, err);
-	}
-	r = uplink_make(w, gw, err);
+	else
+		r = uplink_make(w, gw, err);
 	if (r == -EEXIST) {
 		r = host_leftover(w, gw->number, err);
 		if (!r)
 			r = uplink_make(w, gw, err);
 	}
+	if (!r)
+		r = uplink_addr(w, gw, err);
 	return r ? r : host_end(w, gw, err);
 }
 

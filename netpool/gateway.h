@@ -26,6 +26,7 @@ struct np_gateway {
 	struct np_rtnl *rtnl; /* inside; NULL: not opened */
 	struct np_ct *ct;     /* inside */
 	int monitor;	      /* RTMGRP_LINK, inside */
+	unsigned int have;    /* 1 << EG_FD_*: sockets the launcher holds */
 };
 
 /* Where the process works from. */
@@ -60,7 +61,7 @@ struct np_gateway_sockets {
 };
 
 /**
- * np_gateway_sockets() - all of them or none
+ * np_gateway_sockets() - all of them but those it has, or none
  *
  * Return: 0; -EPERM when another process still reads the NFLOG group (try
  * again: it may be exiting).

@@ -7,7 +7,11 @@
  * file still holds what was before the first.
  */
 #include "netpool/host.h"
+#include "netpool/base/fault.h"
+#include "netpool/base/loop.h"
+#include "netpool/base/plan.h"
 #include "netpool/base/util.h"
+#include "netpool/gateway.h"
 #include "netpool/link.h"
 #include "netpool/netns.h"
 #include "netpool/sysctl.h"
@@ -20,6 +24,8 @@
 #include <sys/mount.h>
 
 #define BEFORE_MAX 4096 /* three lines of a path each need a tenth of it */
+#define ALONE_NS (2 * EG_NSEC_PER_SEC)
+#define ALONE_US 20000
 #define MTU_DEFAULT 1500
 #define FORWARD "ipv4/ip_forward"
 
@@ -67,11 +73,38 @@ static int before_add(const struct eg_conf *conf, const char *line, size_t key,
 			p++;
 	}
 	(void)before_path(path, conf);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-		  0600);
-	if (fd < 0 || write(fd, line, n) != (ssize_t)n || fsync(fd) < 0)
+	fd = EG_CALL("create host.before",
+		     open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
+				O_NOFOLLOW, 0600));
+	if (fd < 0 ||
+	    EG_CALL("write host.before", write(fd, line, n)) != (ssize_t)n ||
+	    fsync(fd) < 0)
 		return eg_err_sys(err, -errno, "cannot write %s", path);
 	return 0;
+}
+
+int np_host_alone(struct eg_err *err)
+{
+	const struct np_world w = {.home = np_netns_self(NULL)};
+	int64_t until = eg_boot_ns() + ALONE_NS;
+	int home = w.home, fd = -1;
+
+	while (home >= 0) {
+		fd = np_nflog(&w, home, EG_NFLOG_GROUP_HOST, NULL);
+		if (fd != -EPERM || eg_boot_ns() >= until)
+			break;
+		(void)usleep(ALONE_US);
+	}
+	eg_close_p(&home);
+	if (fd >= 0)
+		(void)close(fd);
+	/* What else may be wrong with it is said where it is needed. */
+	return fd == -EPERM
+		       ? eg_err_set(
+				 err, -EBUSY,
+				 "another egressd serves this host (its NFLOG group %u is being read); stop that one first",
+				 EG_NFLOG_GROUP_HOST)
+		       : 0;
 }
 
 int np_host_forward(const struct eg_conf *conf, bool *ret_changed,
@@ -97,20 +130,19 @@ int np_host_forward(const struct eg_conf *conf, bool *ret_changed,
 
 int np_host_netns_dir(const struct eg_conf *conf, struct eg_err *err)
 {
+	unsigned int missing = np_netns_missing(conf->netns), made;
 	char line[EG_PATH + 16];
-	unsigned int made = 0;
-	int r = np_netns_prepare(conf->netns, &made, err);
+	int r = 0;
 
-	/* What a crash in between leaves is an empty directory. */
-	if (!r && made & NP_MADE_DIR) {
+	if (missing & NP_MADE_DIR) {
 		(void)snprintf(line, sizeof(line), "mkdir %s\n", conf->netns);
 		r = before_add(conf, line, strlen(line), err);
 	}
-	if (!r && made & NP_MADE_MOUNT) {
+	if (!r && missing & NP_MADE_MOUNT) {
 		(void)snprintf(line, sizeof(line), "mount %s\n", conf->netns);
 		r = before_add(conf, line, strlen(line), err);
 	}
-	return r;
+	return r ? r : np_netns_prepare(conf->netns, &made, err);
 }
 
 int np_host_mtu(const struct eg_conf *conf, struct np_rtnl *r, uint32_t *ret,
@@ -154,14 +186,17 @@ static int undo(char *line, struct eg_err *err)
 	if (sscanf(line, "sysctl %63s %u", key, &value) == 2)
 		return np_sysctl_set(key, value, err);
 	if (!strncmp(line, "mount ", 6)) {
-		if (dir_empty(line + 6) && umount2(line + 6, MNT_DETACH) < 0 &&
+		if (dir_empty(line + 6) &&
+		    EG_CALL("unmount the directory of names",
+			    umount2(line + 6, MNT_DETACH)) < 0 &&
 		    errno != EINVAL)
 			return eg_err_sys(err, -errno, "cannot unmount %s",
 					  line + 6);
 		return 0;
 	}
 	if (!strncmp(line, "mkdir ", 6)) {
-		if (rmdir(line + 6) < 0 && errno != ENOENT &&
+		if (EG_CALL("remove the directory of names",
+			    rmdir(line + 6)) < 0 && errno != ENOENT &&
 		    errno != ENOTEMPTY && errno != EBUSY)
 			return eg_err_sys(err, -errno, "cannot remove %s",
 					  line + 6);
@@ -194,7 +229,7 @@ int np_host_restore(const struct eg_conf *conf, struct eg_err *err)
 	if (n < 0)
 		return n;
 	(void)before_path(path, conf);
-	if (unlink(path) < 0 && errno != ENOENT)
+	if (EG_CALL("remove host.before", unlink(path)) < 0 && errno != ENOENT)
 		return eg_err_sys(err, -errno, "cannot remove %s", path);
 	return 0;
 }

@@ -19,6 +19,17 @@
 #define NP_HOST_BEFORE "host.before"
 
 /**
+ * np_host_alone() - no other egressd serves this host
+ *
+ * Links, table and log group on the host are there once, so two daemons cannot
+ * share one, whatever their directories. Waits two seconds for a reader of the
+ * group that has just been killed.
+ *
+ * Return: 0; -EBUSY.
+ */
+int np_host_alone(struct eg_err *err);
+
+/**
  * np_host_forward() - have the host forward IPv4
  * @ret_changed: it did not before, and the old value has been written down
  */

@@ -3,6 +3,7 @@
  * egressd: host id, boot id, generation counter (see identity.h)
  */
 #include "netpool/identity.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
@@ -43,14 +44,17 @@ static int file_replace(const char *dir, const char *name, const char *text,
 	if (dfd < 0)
 		return eg_err_sys(err, -errno, "open directory %s", dir);
 	(void)snprintf(tmp, sizeof(tmp), ".%s.new", name);
-	fd = openat(dfd, tmp,
-		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = EG_CALL("create a state file",
+		     openat(dfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
+					      O_NOFOLLOW, 0600));
 	if (fd < 0)
 		return eg_err_sys(err, -errno, "create %s/%s", dir, tmp);
 	if (write(fd, text, len) != (ssize_t)len || fsync(fd) < 0)
 		return eg_err_sys(err, errno ? -errno : -EIO, "write %s/%s",
 				  dir, tmp);
-	if (renameat(dfd, tmp, dfd, name) < 0 || fsync(dfd) < 0)
+	if (EG_CALL("rename a state file",
+		    renameat(dfd, tmp, dfd, name)) < 0 ||
+	    fsync(dfd) < 0)
 		return eg_err_sys(err, -errno, "replace %s/%s", dir, name);
 	return 0;
 }

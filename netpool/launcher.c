@@ -24,10 +24,12 @@
  * cases.
  */
 #include "netpool/launcher.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/role.h"
 #include "netpool/base/util.h"
 #include "netpool/conf.h"
+#include "netpool/host.h"
 #include "netpool/identity.h"
 
 #include <cap-ng.h>
@@ -85,7 +87,7 @@ struct launcher {
 	struct child child[EG_ROLE_COUNT];
 	int *held[EG_FD_KIND_COUNT]; /* by index, -1: none */
 	uint32_t nheld[EG_FD_KIND_COUNT];
-	int conf_fd, lock_fd;
+	int conf_fd, lock_fd, state_fd;
 	struct eg_io *sig;
 	struct eg_timer *kill;
 	bool stopping, ready, announced;
@@ -104,6 +106,13 @@ static const enum eg_role fd_owner[] = {
 	[EG_FD_INIT_NET] = EG_ROLE_BUILD,
 };
 _Static_assert(EG_ARRAY_SIZE(fd_owner) == EG_FD_KIND_COUNT, "owner of kinds");
+
+/* What build makes and others use: it is told what there is already. */
+static const bool fd_told[EG_FD_KIND_COUNT] = {
+	[EG_FD_NFLOG] = true,	[EG_FD_PACKET] = true,
+	[EG_FD_DNS_UDP] = true, [EG_FD_DNS_TCP] = true,
+	[EG_FD_HOST_NFT] = true, [EG_FD_HOST_LOG] = true,
+};
 
 /* Who talks to whom. */
 static const enum eg_role pairs[][2] = {
@@ -144,12 +153,12 @@ static int held_init(struct launcher *l)
 	return 0;
 }
 
-static void held_send(struct launcher *l, enum eg_fd_kind kind, uint32_t index)
+static void held_send(struct launcher *l, struct child *c, enum eg_fd_kind kind,
+		      uint32_t index)
 {
-	struct child *c = &l->child[fd_owner[kind]];
 	struct eg_ctl_key key = {.kind = kind, .index = index};
 
-	if (fd_owner[kind] == EG_ROLE_LAUNCHER || !c->ctl || !c->hello)
+	if (c->role == EG_ROLE_LAUNCHER || !c->ctl || !c->hello)
 		return;
 	if (eg_chan_send(c->ctl, EG_CTL_FD, 0, &key, sizeof(key),
 			 l->held[kind][index]))
@@ -172,7 +181,7 @@ static void held_put(struct launcher *l, enum eg_role from,
 	if (fd_owner[key->kind] != from &&
 	    (c->fed || key->kind < c->feed_kind ||
 	     (key->kind == c->feed_kind && key->index < c->feed_at)))
-		held_send(l, (enum eg_fd_kind)key->kind, key->index);
+		held_send(l, c, (enum eg_fd_kind)key->kind, key->index);
 }
 
 static void held_drop(struct launcher *l, const struct eg_ctl_key *key)
@@ -250,7 +259,8 @@ static void policies_send(struct launcher *l, struct child *api)
 static void feed(struct launcher *l, struct child *c)
 {
 	for (; c->feed_kind < EG_FD_KIND_COUNT; c->feed_kind++, c->feed_at = 0) {
-		if (fd_owner[c->feed_kind] != c->role)
+		if (fd_owner[c->feed_kind] != c->role &&
+		    !(c->role == EG_ROLE_BUILD && fd_told[c->feed_kind]))
 			continue;
 		for (; c->feed_at < l->nheld[c->feed_kind]; c->feed_at++) {
 			if (eg_chan_queued(c->ctl) > FEED_QUEUE) {
@@ -258,7 +268,7 @@ static void feed(struct launcher *l, struct child *c)
 				return;
 			}
 			if (l->held[c->feed_kind][c->feed_at] >= 0)
-				held_send(l, (enum eg_fd_kind)c->feed_kind,
+				held_send(l, c, (enum eg_fd_kind)c->feed_kind,
 					  c->feed_at);
 		}
 	}
@@ -596,7 +606,8 @@ static int dir_make(const char *path, mode_t mode, uint32_t uid, uint32_t gid,
 		if (*p && *p != '/')
 			continue;
 		(void)snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
-		if (mkdir(part, *p ? 0755 : mode) < 0 && errno != EEXIST)
+		if (EG_CALL("make a directory",
+			    mkdir(part, *p ? 0755 : mode)) < 0 && errno != EEXIST)
 			return eg_err_sys(err, -errno, "make directory %s", part);
 		if (!*p)
 			break;
@@ -605,6 +616,20 @@ static int dir_make(const char *path, mode_t mode, uint32_t uid, uint32_t gid,
 		return eg_err_set(err, -ENOTDIR, "%s is not a directory", path);
 	if (chmod(path, mode) < 0 || chown(path, uid, gid) < 0)
 		return eg_err_sys(err, -errno, "give %s its owner", path);
+	return 0;
+}
+
+/* A counter that two count up would give a generation twice. */
+static int state_lock(const struct eg_conf *c, int *ret_fd, struct eg_err *err)
+{
+	*ret_fd = open(c->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_fd < 0)
+		return eg_err_sys(err, -errno, "open %s", c->state);
+	if (flock(*ret_fd, LOCK_EX | LOCK_NB) < 0)
+		return eg_err_set(
+			err, -EBUSY,
+			"another egressd keeps its state in %s; stop it, or give this one a state directory of its own ([paths] state)",
+			c->state);
 	return 0;
 }
 
@@ -676,8 +701,8 @@ void np_launch_unlock(const struct eg_conf *conf)
 	 * name; but nobody waits: a second daemon is refused at once.
 	 */
 	(void)snprintf(path, sizeof(path), "%s/lock", conf->run);
-	(void)unlink(path);
-	(void)rmdir(conf->run); /* stays when somebody keeps files there */
+	(void)EG_CALL("remove the lock", unlink(path));
+	(void)EG_CALL("remove the run directory", rmdir(conf->run)); /* stays when somebody keeps files there */
 }
 
 /*
@@ -827,7 +852,8 @@ static int socket_listen(const char *path, mode_t mode, uint32_t gid,
 	/* We hold the lock, so nobody of ours listens on an old one. */
 	(void)unlink(path);
 	old = umask(0777 & ~mode); /* no moment in which it is too open */
-	r = bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+	r = EG_CALL("bind a socket",
+		    bind(fd, (struct sockaddr *)&sa, sizeof(sa)));
 	(void)umask(old);
 	if (r < 0)
 		return eg_err_sys(err, -errno, "bind %s", path);
@@ -964,11 +990,19 @@ static int prepare(struct launcher *l, const struct np_launcher_hooks *hooks,
 		r = dir_make(l->conf->run, 0755, 0, 0, err);
 	if (!r)
 		r = lock_take(l->conf, &l->lock_fd, err);
+	/* What there is belongs to somebody else: leave nothing of ours. */
+	if (!r) {
+		r = np_host_alone(err);
+		if (!r)
+			r = preflight_probe(l->conf, hooks, &facts, err);
+		if (r)
+			np_launch_unlock(l->conf);
+	}
 	/* From here on this host's egressd is us; nothing was made before. */
 	if (!r)
-		r = preflight_probe(l->conf, hooks, &facts, err);
-	if (!r)
 		r = dirs_make(l->conf, err);
+	if (!r)
+		r = state_lock(l->conf, &l->state_fd, err);
 	if (!r)
 		r = identity_load(l, err);
 	if (!r && held_init(l))
@@ -1034,12 +1068,14 @@ static void launcher_done(struct launcher *l)
 	}
 	eg_close_p(&l->conf_fd);
 	eg_close_p(&l->lock_fd);
+	eg_close_p(&l->state_fd);
 	eg_loop_free(l->loop);
 }
 
 int np_launch(struct eg_conf *conf, const struct np_launcher_hooks *hooks)
 {
-	struct launcher l = {.conf = conf, .conf_fd = -1, .lock_fd = -1};
+	struct launcher l = {.conf = conf, .conf_fd = -1, .lock_fd = -1,
+			     .state_fd = -1};
 	struct eg_err err = {0};
 	char caps[64];
 	int r = prepare(&l, hooks, &err);

@@ -337,6 +337,9 @@ static void lease_fail(struct np_main *m, struct np_lease *l, enum eg_status st,
 			np_lease_reply(m, l->waiter[i].cookie, st, NULL, "%s",
 				       why);
 	np_record_remove(m, l);
+	/* Half of a guest may be there: a new main must not lease it either. */
+	if (l->l.req.guest.mode != EG_GUEST_VETH)
+		(void)np_record_making(m, l, NULL);
 	np_lease_expired(m, l);
 	np_slot_set(m, slot, NP_BAD);
 	m->slot[slot].retry = 0; /* EMPTY once it has been scrapped */
@@ -440,6 +443,7 @@ static void lease_continue(struct np_main *m, struct np_lease *l)
 	struct eg_mb_guest q = {.slot = l->l.slot,
 				.generation = l->l.generation,
 				.guest = l->l.req.guest};
+	struct eg_err err = {0};
 
 	if (l->l.req.guest.mode == EG_GUEST_VETH ||
 	    (l->l.req.guest.mode != EG_GUEST_ADOPT && m->slot[l->l.slot].tap)) {
@@ -448,6 +452,10 @@ static void lease_continue(struct np_main *m, struct np_lease *l)
 	}
 	l->step = NP_STEP_GUEST;
 	l->step_deadline = eg_boot_ns() + NP_STEP_NS;
+	if (np_record_making(m, l, &err)) {
+		lease_fail(m, l, EG_E_INTERNAL, err.text);
+		return;
+	}
 	if (eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_GUEST, 0, &q, sizeof(q), -1))
 		lease_fail(m, l, EG_E_UNAVAILABLE,
 			   "the role that makes taps is starting again");

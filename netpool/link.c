@@ -3,6 +3,7 @@
  * egressd: links, addresses, neighbours, routes (see link.h)
  */
 #include "netpool/link.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/util.h"
 
@@ -517,7 +518,7 @@ static int tap_setup(int fd, const char *name, uint32_t index, uint32_t owner,
 	(void)snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
 	if (ioctl(fd, TUNSETIFINDEX, &want) < 0)
 		return eg_err_sys(err, -errno, "cannot choose a tap's index");
-	if (ioctl(fd, TUNSETIFF, &ifr) < 0)
+	if (EG_CALL("make a tap", ioctl(fd, TUNSETIFF, &ifr)) < 0)
 		return eg_err_sys(err, -errno, "cannot make the tap %.15s", name);
 	/*
 	 * A new tap has neither, and then the kernel lets everybody attach;
@@ -526,13 +527,14 @@ static int tap_setup(int fd, const char *name, uint32_t index, uint32_t owner,
 	if (owner == UINT32_MAX && group == UINT32_MAX)
 		owner = 0;
 	if ((owner != UINT32_MAX &&
-	     ioctl(fd, TUNSETOWNER, (unsigned long)owner) < 0) ||
+	     EG_CALL("own a tap",
+		     ioctl(fd, TUNSETOWNER, (unsigned long)owner)) < 0) ||
 	    (group != UINT32_MAX &&
 	     ioctl(fd, TUNSETGROUP, (unsigned long)group) < 0))
 		return eg_err_sys(err, -errno,
 				  "cannot give the tap %.15s to uid %u gid %u",
 				  name, owner, group);
-	if (ioctl(fd, TUNSETPERSIST, 1UL) < 0)
+	if (EG_CALL("keep a tap", ioctl(fd, TUNSETPERSIST, 1UL)) < 0)
 		return eg_err_sys(err, -errno, "cannot keep the tap %.15s", name);
 	return 0;
 }

@@ -5,12 +5,14 @@
 #include "audit/audit.h"
 #include "dnsguard/dnsguard.h"
 #include "netpool/api.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/role.h"
 #include "netpool/base/util.h"
 #include "netpool/build.h"
 #include "netpool/conf.h"
+#include "netpool/host.h"
 #include "netpool/launcher.h"
 #include "netpool/main_probe.h"
 #include "netpool/main_role.h"
@@ -109,6 +111,7 @@ static const struct eg_role_ops *const role_ops[] = {
 
 static int role_run(const char *name)
 {
+	eg_fault_role(name);
 	np_build_hooks.slot_nat = rl_slot_nat;
 	np_build_hooks.host_purge = host_purge;
 	for (size_t i = 0; i < EG_ARRAY_SIZE(role_ops); i++)
@@ -121,9 +124,13 @@ static int role_run(const char *name)
 static int purge(const struct eg_conf *conf)
 {
 	struct eg_err err = {0};
-	int r = np_launch_lock(conf, &err);
+	int r;
 
+	eg_fault_role("purge");
+	r = np_launch_lock(conf, &err);
 	np_build_hooks.host_purge = host_purge;
+	if (r >= 0)
+		r = np_host_alone(&err);
 	if (r >= 0)
 		r = np_purge(conf, &err);
 	if (r < 0) {
@@ -156,6 +163,7 @@ static int conf_action(const struct args *a)
 		return purge(&conf);
 	eg_log_init("egressd",
 		    getenv("EGRESSD_DEBUG") ? EG_LOG_DEBUG : EG_LOG_INFO);
+	eg_fault_role("launcher");
 	return np_launch(&conf, &hooks);
 }
 

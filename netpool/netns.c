@@ -4,6 +4,7 @@
  */
 #include "netpool/netns.h"
 #include "netpool/base/conf.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ int np_netns_make(int home, np_netns_fn fn, void *arg, int *ret_fd,
 	EG_CLEANUP_FD int fd = -1;
 	int r;
 
-	if (unshare(CLONE_NEWNET) < 0) {
+	if (EG_CALL("make a namespace", unshare(CLONE_NEWNET)) < 0) {
 		if (errno == ENOSPC)
 			return eg_err_set(
 				err, -ENOSPC,
@@ -81,12 +82,14 @@ bool np_netns_is(int fd)
 /* The part under the lock; @dir exists. */
 static int make_shared(const char *dir, unsigned int *made, struct eg_err *err)
 {
-	while (mount("", dir, "none", MS_SHARED | MS_REC, NULL) < 0) {
+	while (EG_CALL("share mounts",
+		       mount("", dir, "none", MS_SHARED | MS_REC, NULL)) < 0) {
 		/* EINVAL: not a mount point yet. */
 		if (errno != EINVAL || *made & NP_MADE_MOUNT)
 			return eg_err_sys(err, -errno,
 					  "cannot share mounts below %s", dir);
-		if (mount(dir, dir, "none", MS_BIND | MS_REC, NULL) < 0)
+		if (EG_CALL("mount the directory of names on itself",
+			    mount(dir, dir, "none", MS_BIND | MS_REC, NULL)) < 0)
 			return eg_err_sys(err, -errno,
 					  "cannot mount %s on itself", dir);
 		*made |= NP_MADE_MOUNT;
@@ -100,7 +103,7 @@ int np_netns_prepare(const char *dir, unsigned int *ret_made, struct eg_err *err
 	unsigned int made = 0;
 	int r;
 
-	if (!mkdir(dir, 0755))
+	if (!EG_CALL("make the directory of names", mkdir(dir, 0755)))
 		made |= NP_MADE_DIR;
 	else if (errno != EEXIST)
 		return eg_err_sys(err, -errno, "cannot make %s", dir);
@@ -114,6 +117,15 @@ int np_netns_prepare(const char *dir, unsigned int *ret_made, struct eg_err *err
 	if (!r)
 		*ret_made = made;
 	return r;
+}
+
+unsigned int np_netns_missing(const char *dir)
+{
+	struct statx st;
+
+	if (statx(AT_FDCWD, dir, 0, STATX_TYPE, &st) < 0)
+		return NP_MADE_DIR | NP_MADE_MOUNT;
+	return st.stx_attributes & STATX_ATTR_MOUNT_ROOT ? 0 : NP_MADE_MOUNT;
 }
 
 static int path_of(char path[NETNS_PATH], const char *dir, const char *name,
@@ -134,12 +146,14 @@ int np_netns_name(const char *dir, const char *name, int fd, struct eg_err *err)
 
 	if (r)
 		return r;
-	file = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+	file = EG_CALL("make a name",
+		       open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0));
 	if (file < 0)
 		return eg_err_sys(err, -errno, "cannot make the name %s", path);
 	(void)close(file);
 	(void)snprintf(src, sizeof(src), "/proc/self/fd/%d", fd);
-	if (mount(src, path, "none", MS_BIND, NULL) < 0) {
+	if (EG_CALL("mount a namespace",
+		    mount(src, path, "none", MS_BIND, NULL)) < 0) {
 		r = eg_err_sys(err, -errno, "cannot mount a namespace on %s",
 			       path);
 		(void)unlink(path); /* ours, made exclusively above */
@@ -155,10 +169,11 @@ int np_netns_unname(const char *dir, const char *name, struct eg_err *err)
 	if (r)
 		return r;
 	/* EINVAL: a file without mount (a stale pin); ENOENT: no name. */
-	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 &&
+	if (EG_CALL("unmount a name",
+		    umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW)) < 0 &&
 	    errno != EINVAL && errno != ENOENT)
 		return eg_err_sys(err, -errno, "cannot unmount %s", path);
-	if (unlink(path) < 0 && errno != ENOENT)
+	if (EG_CALL("remove a name", unlink(path)) < 0 && errno != ENOENT)
 		return eg_err_sys(err, -errno, "cannot remove %s", path);
 	return 0;
 }

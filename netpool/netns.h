@@ -57,6 +57,9 @@ uint64_t np_netns_ino(int fd);
 #define NP_MADE_MOUNT 2U
 int np_netns_prepare(const char *dir, unsigned int *ret_made, struct eg_err *err);
 
+/* np_netns_missing() - what np_netns_prepare() would have to make now */
+unsigned int np_netns_missing(const char *dir);
+
 /* np_netns_name() - -EEXIST when anything of that name is there. */
 int np_netns_name(const char *dir, const char *name, int fd, struct eg_err *err);
 

@@ -46,6 +46,18 @@ static uint32_t list_pop(struct np_main *m, struct np_list *l)
 	return slot;
 }
 
+/* Rare: a slot that broke while it waited for a lease. */
+static void list_remove(struct np_main *m, struct np_list *l, uint32_t slot)
+{
+	struct np_list rest = {0};
+	uint32_t k;
+
+	while ((k = list_pop(m, l)) != UINT32_MAX)
+		if (k != slot)
+			list_push(m, &rest, k);
+	*l = rest;
+}
+
 /* What the configuration asks for, and no more than the host has room for. */
 static uint32_t prefill_count(const struct eg_conf *c)
 {
@@ -140,6 +152,17 @@ int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot)
 	return eg_role_send(m->ctx, EG_ROLE_BUILD, type, 0, &q, sizeof(q), -1);
 }
 
+/*
+ * Whatever it is, it goes: EMPTY when build says so, asked again by whoever
+ * build is then.
+ */
+static void slot_scrap(struct np_main *m, uint32_t k)
+{
+	np_slot_set(m, k, NP_BAD);
+	m->slot[k].retry = 0;
+	(void)np_pool_ask(m, EG_MB_SCRAP, k);
+}
+
 /* Slots that take kernel memory, or are about to. */
 static uint32_t slots_alive(const struct np_main *m)
 {
@@ -181,7 +204,11 @@ void np_pool_tick(struct np_main *m, uint32_t k, int64_t now)
 	const struct np_slot *s = &m->slot[k];
 
 	/* retry 0: it is being scrapped and comes back by np_pool_give(). */
-	if (s->state == NP_BAD && s->retry && s->retry <= now)
+	if (s->state != NP_BAD || !s->retry || s->retry > now)
+		return;
+	if (s->generation)
+		slot_scrap(m, k); /* once named: not as it was built */
+	else
 		slot_empty(m, k);
 }
 
@@ -217,14 +244,6 @@ static void arm_some(struct np_main *m)
 	for (; m->kind.number && taps < want && m->idle.count > taps; taps++)
 		if (!arm_one(m, m->kind.number))
 			return;
-}
-
-/* Back to where it came from, by way of build. */
-static void slot_scrap(struct np_main *m, uint32_t k)
-{
-	np_slot_set(m, k, NP_BAD);
-	m->slot[k].retry = 0; /* EMPTY once it has been scrapped */
-	(void)np_pool_ask(m, EG_MB_SCRAP, k);
 }
 
 static void untap(struct np_main *m, uint32_t n)
@@ -505,8 +524,12 @@ static void slot_found(struct np_main *m, uint32_t k)
 	static const struct eg_guest plain = {.mode = EG_GUEST_VETH};
 	struct np_slot *s = &m->slot[k];
 
+	if (s->gone)
+		s->scan = 0;
 	if (s->lease) {
 		(void)np_lease_take_over(m, s->lease);
+	} else if (s->gone || s->doubt) {
+		slot_scrap(m, k);
 	} else if (s->scan == 1 + EG_SCAN_NAMED) {
 		/*
 		 * Named, no record: it was armed and never leased, since the
@@ -532,6 +555,7 @@ static void slot_found(struct np_main *m, uint32_t k)
 		slot_empty(m, k);
 	}
 	s->scan = 0;
+	s->gone = s->doubt = false;
 }
 
 static void on_gateway_up(struct np_main *m, const struct eg_bm_gateway *a)
@@ -562,27 +586,38 @@ static void on_gateway_up(struct np_main *m, const struct eg_bm_gateway *a)
 
 /* ---- start and take-over ---------------------------------------------------------- */
 
+/* A build that started again answers none of the old questions. */
+static void slot_ask_again(struct np_main *m, uint32_t k)
+{
+	struct np_slot *s = &m->slot[k];
+
+	if (s->state == NP_LEASED &&
+	    s->lease->l.req.guest.mode == EG_GUEST_ADOPT &&
+	    s->lease->step == NP_STEP_NONE)
+		(void)np_pool_ask(m, EG_MB_ADOPTED, k);
+	else if (s->lease)
+		np_release_again(m, s->lease);
+	else if (s->state == NP_BUILDING)
+		slot_empty(m, k); /* one that was finished is kept */
+	else if (s->state == NP_ARMING || (s->state == NP_BAD && !s->retry))
+		slot_scrap(m, k); /* named or not: unknown */
+}
+
 void np_pool_start(struct np_main *m)
 {
-	/*
-	 * A build that started again answers none of the old questions, and
-	 * has to look what is there before it is told of leases.
-	 */
-	(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL, 0, -1);
-	for (uint32_t k = 0; k < m->conf->slots; k++)
-		if (m->slot[k].state == NP_BUILDING)
-			slot_empty(m, k);
-		else if (m->slot[k].state == NP_ARMING) {
-			slot_scrap(m, k); /* named or not: unknown */
-		} else if (m->slot[k].state == NP_LEASED &&
-			   m->slot[k].lease->l.req.guest.mode ==
-				   EG_GUEST_ADOPT) {
-			(void)np_pool_ask(m, EG_MB_ADOPTED, k);
-		}
-	m->building = m->arming = m->tapping = 0;
 	m->build_up = true;
-	if (m->scanned)
-		np_pool_run(m);
+	/* A build that started again looks for itself what there is. */
+	(void)eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_SCAN, 0, NULL, 0, -1);
+	for (uint32_t g = 0; g < m->conf->gateways; g++)
+		if (m->gw[g].state == NP_GW_ASKED ||
+		    m->gw[g].state == NP_GW_RAISING) {
+			m->gw[g].state = NP_GW_NONE;
+			gateway_ask(m, g);
+		}
+	for (uint32_t k = 0; k < m->conf->slots; k++)
+		slot_ask_again(m, k);
+	m->building = m->arming = m->tapping = 0;
+	np_pool_run(m);
 }
 
 static void on_scan(struct np_main *m, const struct eg_bm_scan *a)
@@ -635,10 +670,31 @@ static void on_host(struct np_main *m, const struct eg_bm_host *a)
 /* A scrap outside a release: after a half-made arming. */
 static void on_scrapped(struct np_main *m, const struct eg_bm_slot *a)
 {
-	if (m->slot[a->slot].state == NP_BAD && !m->slot[a->slot].lease)
-		np_pool_give(m, a->slot);
-	else
+	struct np_slot *s = &m->slot[a->slot];
+
+	if (s->state != NP_BAD || s->lease) {
 		np_release_build(m, EG_BM_SCRAPPED, a);
+	} else if (a->error && a->error != -EALREADY) {
+		slot_bad(m, a->slot, a);
+	} else if (!a->error) {
+		np_record_drop(m, a->slot, s->generation);
+		np_pool_give(m, a->slot);
+	}
+}
+
+/* Somebody took the link of a slot that waits for its lease. */
+static void slot_broken(struct np_main *m, uint32_t k)
+{
+	struct np_slot *s = &m->slot[k];
+
+	if (s->state != NP_IDLE && s->state != NP_ARMED)
+		return;
+	list_remove(m,
+		    s->state == NP_IDLE ? &m->idle :
+		    s->tap		? &m->tapped :
+					  &m->armed,
+		    k);
+	slot_scrap(m, k);
 }
 
 static void on_event(struct np_main *m, const struct eg_bm_slot *a)
@@ -646,8 +702,13 @@ static void on_event(struct np_main *m, const struct eg_bm_slot *a)
 	struct np_slot *s = &m->slot[a->slot];
 	struct eg_err err = {0};
 
-	if (s->state != NP_LEASED || s->generation != a->generation ||
-	    !s->lease || s->lease->l.state == EG_LEASE_LOST)
+	if (s->generation != a->generation)
+		return;
+	if (a->error == -ENODEV && !s->lease)
+		slot_broken(m, a->slot);
+	if (a->error == -ENODEV && s->scan)
+		s->gone = true;
+	if (s->state != NP_LEASED || !s->lease || s->lease->l.state == EG_LEASE_LOST)
 		return;
 	if (a->error == -ENODEV) {
 		/* A revoked one stays that: nothing of it passes anyway. */

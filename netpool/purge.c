@@ -6,6 +6,7 @@
  * whose namespace some process still holds. Then names, then the host.
  */
 #include "netpool/purge.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/util.h"
@@ -58,8 +59,13 @@ static bool gateway_parse(const char *name, uint32_t *ret)
 	return true;
 }
 
+/* What is to go: numbers from these on. */
+struct above {
+	uint32_t gateways, slots;
+};
+
 struct links {
-	bool host;
+	const struct above *host; /* NULL: in a gateway */
 	size_t n;
 	uint32_t index[PURGE_LINKS];
 };
@@ -75,11 +81,12 @@ static void see_link(void *arg, const struct np_link *l)
 	else if ((l->group == EG_LINK_GROUP || l->group == EG_ADOPT_GROUP ||
 		  l->group == NP_GROUP_SCRAP) &&
 		 !strcmp(l->kind, "veth") && s->n < PURGE_LINKS &&
-		 (!s->host || gateway_parse(l->name, &number)))
+		 (!s->host || (gateway_parse(l->name, &number) &&
+			       number >= s->host->gateways)))
 		s->index[s->n++] = l->index;
 }
 
-static int links_delete(bool host, struct eg_err *err)
+static int links_delete(const struct above *host, struct eg_err *err)
 {
 	EG_CLEANUP_FREE struct links *s = malloc(sizeof(*s));
 	struct np_rtnl *r;
@@ -103,7 +110,7 @@ static int links_delete(bool host, struct eg_err *err)
 static int gateway_inside(void *arg, struct eg_err *err)
 {
 	(void)arg;
-	return links_delete(false, err);
+	return links_delete(NULL, err);
 }
 
 static int gateway_purge(const struct eg_conf *conf, int home, const char *name,
@@ -116,30 +123,59 @@ static int gateway_purge(const struct eg_conf *conf, int home, const char *name,
 	return fd < 0 ? fd : np_netns_run(home, fd, gateway_inside, NULL, err);
 }
 
-/* @gateways: cut them; else: remove every name. */
-static void names_purge(const struct eg_conf *conf, int home, bool gateways,
-			struct result *res)
+static bool name_is_above(const char *name, const struct above *a)
+{
+	uint64_t generation;
+	uint32_t number;
+
+	return gateway_parse(name, &number) ? number >= a->gateways :
+	       np_slot_parse(name, &number, &generation) && number >= a->slots;
+}
+
+/* @cut: only the links of gateways; else: remove the names. */
+static void names_purge(const struct eg_conf *conf, int home, bool cut,
+			const struct above *a, struct result *res)
 {
 	DIR *d = opendir(conf->netns);
 	struct dirent *e;
-	uint32_t slot, number;
-	uint64_t generation;
+	uint32_t number;
 	struct eg_err err;
 
 	if (!d)
 		return; /* never made */
 	while ((e = readdir(d))) {
-		bool gw = gateway_parse(e->d_name, &number);
-
-		if (gateways && gw)
-			note(res, gateway_purge(conf, home, e->d_name, &err),
-			     &err);
-		else if (!gateways &&
-			 (gw || np_slot_parse(e->d_name, &slot, &generation)))
+		if (!name_is_above(e->d_name, a))
+			continue;
+		if (!cut)
 			note(res, np_netns_unname(conf->netns, e->d_name, &err),
+			     &err);
+		else if (gateway_parse(e->d_name, &number))
+			note(res, gateway_purge(conf, home, e->d_name, &err),
 			     &err);
 	}
 	(void)closedir(d);
+}
+
+static void above_purge(const struct eg_conf *conf, int home,
+			const struct above *a, struct result *res)
+{
+	struct eg_err why;
+
+	names_purge(conf, home, true, a, res);
+	note(res, links_delete(a, &why), &why);
+	names_purge(conf, home, false, a, res);
+}
+
+int np_purge_above(const struct eg_conf *conf, int home, uint32_t gateways,
+		   uint32_t slots, struct eg_err *err)
+{
+	const struct above a = {gateways, slots};
+	struct result res = {0};
+
+	above_purge(conf, home, &a, &res);
+	if (res.code && err)
+		*err = res.err;
+	return res.code;
 }
 
 static int flows_purge(const struct eg_conf *conf, struct eg_err *err)
@@ -194,7 +230,9 @@ static int empty_dir(int fd, dev_t dev, int depth, struct eg_err *err)
 			if (sub >= 0)
 				r = empty_dir(sub, dev, depth + 1, err);
 		}
-		if (!r && unlinkat(dirfd(d), e->d_name, flags) < 0 &&
+		if (!r &&
+		    EG_CALL("empty the run directory",
+			    unlinkat(dirfd(d), e->d_name, flags)) < 0 &&
 		    errno != ENOENT)
 			r = eg_err_sys(err, -errno,
 				       "cannot remove %s from the run directory",
@@ -226,15 +264,14 @@ static int run_purge(const struct eg_conf *conf, struct eg_err *err)
 
 int np_purge(const struct eg_conf *conf, struct eg_err *err)
 {
+	const struct above all = {0, 0};
 	struct result res = {0};
 	struct eg_err why;
 	EG_CLEANUP_FD int home = np_netns_self(err);
 
 	if (home < 0)
 		return home;
-	names_purge(conf, home, true, &res);
-	note(&res, links_delete(true, &why), &why);
-	names_purge(conf, home, false, &res);
+	above_purge(conf, home, &all, &res);
 	note(&res, flows_purge(conf, &why), &why);
 	note(&res, table_purge(conf, home, &why), &why);
 	note(&res, np_host_restore(conf, &why), &why);

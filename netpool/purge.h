@@ -21,4 +21,14 @@
  */
 int np_purge(const struct eg_conf *conf, struct eg_err *err);
 
+/**
+ * np_purge_above() - gateways from number @gateways on, slots from @slots on
+ * @home: the host's namespace
+ *
+ * Their links and names; what a run with other [pool] settings left. 0 and
+ * 0: all of them.
+ */
+int np_purge_above(const struct eg_conf *conf, int home, uint32_t gateways,
+		   uint32_t slots, struct eg_err *err);
+
 #endif

@@ -9,10 +9,15 @@
  *   leases/HEX.prog	     a policy program, by digest
  *   leases/NUMBER.tombs     released ids, until their time is over (tomb.h)
  *
+ * A record in state RELEASED is of a slot whose lease is being made or has
+ * failed: nobody has heard of it, and the slot is scrapped, not leased.
+ *
  * Each begins with a head that names version, size and a checksum; a file
  * that does not fit is moved aside with the suffix .bad and said, never
- * guessed at.
+ * guessed at; its slot, too, is scrapped. What a main left that died while it
+ * wrote, and programs no lease has any more, are removed when all is read.
  */
+#include "netpool/base/fault.h"
 #include "netpool/base/log.h"
 #include "netpool/base/plan.h"
 #include "netpool/base/util.h"
@@ -73,13 +78,14 @@ static int file_put(struct np_main *m, const char *name, const void *body,
 	if (dir < 0)
 		return eg_err_sys(err, dir, "open the directory of leases");
 	(void)snprintf(tmp, sizeof(tmp), ".%.100s.new", name);
-	fd = openat(dir, tmp,
-		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = EG_CALL("create a record",
+		     openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
+					      O_NOFOLLOW, 0600));
 	if (fd < 0)
 		return eg_err_sys(err, -errno, "create record %s", tmp);
 	if (write(fd, &h, sizeof(h)) != sizeof(h) ||
-	    write(fd, body, len) != (ssize_t)len ||
-	    renameat(dir, tmp, dir, name) < 0) {
+	    EG_CALL("write a record", write(fd, body, len)) != (ssize_t)len ||
+	    EG_CALL("rename a record", renameat(dir, tmp, dir, name)) < 0) {
 		int r = errno ? -errno : -ENOSPC;
 
 		(void)unlinkat(dir, tmp, 0);
@@ -93,14 +99,19 @@ static void file_remove(struct np_main *m, const char *name)
 	EG_CLEANUP_FD int dir = np_record_dir(m);
 
 	if (dir >= 0)
-		(void)unlinkat(dir, name, 0); /* may never have been written */
+		/* It may never have been written. */
+		(void)EG_CALL("remove a record", unlinkat(dir, name, 0));
+}
+
+static const char *slot_name(char buf[64], uint32_t slot, uint64_t generation)
+{
+	(void)snprintf(buf, 64, "%u.%llu", slot, (unsigned long long)generation);
+	return buf;
 }
 
 static const char *lease_name(char buf[64], const struct eg_lease *l)
 {
-	(void)snprintf(buf, 64, "%u.%llu", l->slot,
-		       (unsigned long long)l->generation);
-	return buf;
+	return slot_name(buf, l->slot, l->generation);
 }
 
 static void hex(char *buf, const uint8_t *p, size_t n)
@@ -130,8 +141,8 @@ static size_t body_size(unsigned int nlabels)
 	       nlabels * sizeof(struct eg_label);
 }
 
-int np_record_write(struct np_main *m, const struct np_lease *l,
-		    struct eg_err *err)
+static int lease_put(struct np_main *m, const struct np_lease *l,
+		     enum eg_lease_state state, struct eg_err *err)
 {
 	static struct lease_body b;
 	char name[64];
@@ -143,6 +154,7 @@ int np_record_write(struct np_main *m, const struct np_lease *l,
 	memcpy(&b.l, &l->l,
 	       offsetof(struct eg_lease, req.label) +
 		       l->l.req.nlabels * sizeof(struct eg_label));
+	b.l.state = (uint8_t)state;
 	return file_put(m, lease_name(name, &l->l), &b,
 			body_size(l->l.req.nlabels), err);
 }
@@ -153,6 +165,25 @@ void np_record_unprog(struct np_main *m, const struct np_prog *p)
 
 	if (p->refs == 1)
 		file_remove(m, prog_name(name, p->digest));
+}
+
+int np_record_write(struct np_main *m, const struct np_lease *l,
+		    struct eg_err *err)
+{
+	return lease_put(m, l, (enum eg_lease_state)l->l.state, err);
+}
+
+int np_record_making(struct np_main *m, const struct np_lease *l,
+		     struct eg_err *err)
+{
+	return lease_put(m, l, EG_LEASE_RELEASED, err);
+}
+
+void np_record_drop(struct np_main *m, uint32_t slot, uint64_t generation)
+{
+	char name[64];
+
+	file_remove(m, slot_name(name, slot, generation));
 }
 
 void np_record_remove(struct np_main *m, const struct np_lease *l)
@@ -218,13 +249,19 @@ static void *file_get(int dir, const char *name, size_t max, size_t *ret_len,
 	return body;
 }
 
-static void file_aside(int dir, const char *name, const char *why)
+static void file_aside(struct np_main *m, int dir, const char *name,
+		       const char *why)
 {
+	unsigned long long generation;
+	unsigned int slot;
 	char bad[300];
 
 	(void)snprintf(bad, sizeof(bad), "%.255s.bad", name);
 	eg_error("lease record %s %s; kept as %s", name, why, bad);
 	(void)renameat(dir, name, dir, bad);
+	if (sscanf(name, "%u.%llu", &slot, &generation) == 2 &&
+	    slot < m->conf->slots && m->slot[slot].generation == generation)
+		m->slot[slot].doubt = true;
 }
 
 /* The program of a lease back into sealed memory. */
@@ -249,6 +286,17 @@ static int prog_load(struct np_main *m, int dir, const uint8_t digest[EG_DIGEST]
 	return np_prog_get(m, &fd, ret, err);
 }
 
+/* The scan has been made: what is found under this name is not to be leased. */
+static void slot_doubt(struct np_main *m, uint32_t slot, uint64_t generation)
+{
+	struct np_slot *s = &m->slot[slot];
+
+	if (s->scan == 1 + EG_SCAN_NAMED && s->generation == generation)
+		s->doubt = true;
+	else
+		np_record_drop(m, slot, generation);
+}
+
 static const char *lease_restore(struct np_main *m, int dir,
 				 const struct lease_body *b, size_t len)
 {
@@ -259,6 +307,10 @@ static const char *lease_restore(struct np_main *m, int dir,
 	if (len < body_size(0) || b->l.req.nlabels > EG_LABELS ||
 	    len != body_size(b->l.req.nlabels))
 		return "has the wrong size";
+	if (b->l.slot < m->conf->slots && b->l.state == EG_LEASE_RELEASED) {
+		slot_doubt(m, b->l.slot, b->l.generation);
+		return NULL;
+	}
 	if (b->l.slot >= m->conf->slots ||
 	    b->l.gateway != eg_plan_gateway(m->conf, b->l.slot))
 		return "names a slot this configuration does not have; start with the former [pool] settings, or purge";
@@ -298,6 +350,8 @@ static void entry_load(struct np_main *m, int dir, const char *name)
 	const char *why;
 	size_t len;
 
+	if (has_suffix(name, ".new")) /* its writer died */
+		(void)unlinkat(dir, name, 0);
 	if (name[0] == '.' || has_suffix(name, ".prog") ||
 	    has_suffix(name, ".bad") || has_suffix(name, ".tombs"))
 		return;
@@ -305,7 +359,20 @@ static void entry_load(struct np_main *m, int dir, const char *name)
 	if (body)
 		why = lease_restore(m, dir, body, len);
 	if (why)
-		file_aside(dir, name, why);
+		file_aside(m, dir, name, why);
+}
+
+/* A program's file that no lease has: its writer or its lease's end died. */
+static void prog_sweep(struct np_main *m, int dir, const char *name)
+{
+	char have[80];
+
+	if (!has_suffix(name, ".prog"))
+		return;
+	for (const struct np_prog *p = m->progs; p; p = p->next)
+		if (!strcmp(prog_name(have, p->digest), name))
+			return;
+	(void)unlinkat(dir, name, 0);
 }
 
 int np_record_load(struct np_main *m, struct eg_err *err)
@@ -324,6 +391,9 @@ int np_record_load(struct np_main *m, struct eg_err *err)
 	while ((e = readdir(d)))
 		entry_load(m, dirfd(d), e->d_name);
 	np_tombs_load(m->tombs, dirfd(d));
+	rewinddir(d);
+	while ((e = readdir(d)))
+		prog_sweep(m, dirfd(d), e->d_name);
 	(void)closedir(d);
 	return 0;
 }

@@ -96,10 +96,13 @@ static void step_scrap(struct np_main *m, struct np_lease *l)
 static void tomb_add(struct np_main *m, const struct np_lease *l)
 {
 	EG_CLEANUP_FD int dir = np_record_dir(m);
-	int r = np_tombs_add(m->tombs, dir, &l->l,
-			     eg_boot_ns() +
-				     m->conf->tombstone_s * EG_NSEC_PER_SEC);
+	int r;
 
+	/* A main that died between the tombstone and the record's end. */
+	if (np_tombs_uid(m->tombs, l->l.uid))
+		return;
+	r = np_tombs_add(m->tombs, dir, &l->l,
+			 eg_boot_ns() + m->conf->tombstone_s * EG_NSEC_PER_SEC);
 	if (r)
 		eg_warning("that lease id %s was used is not kept: %s",
 			   l->l.req.id, strerror(-r));
@@ -238,6 +241,13 @@ static void step_late(struct np_main *m, struct np_lease *l)
 			 l->step == NP_STEP_DNS ? "dns" : "audit");
 		step_next(m, l);
 	}
+}
+
+void np_release_again(struct np_main *m, struct np_lease *l)
+{
+	if (l->step == NP_STEP_ARM || l->step == NP_STEP_GUEST ||
+	    l->step == NP_STEP_DOWN || l->step == NP_STEP_SCRAP)
+		step_late(m, l);
 }
 
 static void warn_expiry(struct np_main *m, struct np_lease *l, int64_t now)

@@ -8,6 +8,7 @@
  * acknowledgements of a batch in the socket.
  */
 #include "netpool/rtnl.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
@@ -138,8 +139,8 @@ size_t np_rtnl_room(const struct np_rtnl *r)
 	return NP_BATCH_MAX - r->n;
 }
 
-/* Number the messages and send them all; *ret_first: sequence of the first. */
-static int batch_send(struct np_rtnl *r, uint16_t flags, uint32_t *ret_first,
+/* Number @n messages from @from on and send them together. */
+static int batch_send(struct np_rtnl *r, size_t from, size_t n, uint16_t flags,
 		      struct eg_err *err)
 {
 	struct sockaddr_nl to = {.nl_family = AF_NETLINK};
@@ -147,11 +148,10 @@ static int batch_send(struct np_rtnl *r, uint16_t flags, uint32_t *ret_first,
 	struct msghdr mh = {.msg_name = &to,
 			    .msg_namelen = sizeof(to),
 			    .msg_iov = iov,
-			    .msg_iovlen = r->n};
+			    .msg_iovlen = n};
 
-	*ret_first = r->seq + 1;
-	for (size_t i = 0; i < r->n; i++) {
-		struct nlmsghdr *h = nlmsg_hdr(r->msg[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct nlmsghdr *h = nlmsg_hdr(r->msg[from + i]);
 
 		h->nlmsg_seq = ++r->seq;
 		h->nlmsg_flags =
@@ -228,16 +228,16 @@ static int ack_check(const struct nlmsghdr *h, const char *what, int tolerate,
 }
 
 /* Walk the acknowledgements of one datagram; *got counts them. */
-static int acks_walk(struct np_rtnl *r, int n, uint32_t first, size_t *got,
-		     int *failed, struct eg_err *err)
+static int acks_walk(struct np_rtnl *r, int n, size_t *got, int *failed,
+		     struct eg_err *err)
 {
 	for (struct nlmsghdr *h = (struct nlmsghdr *)r->buf; nlmsg_ok(h, n);
 	     h = nlmsg_next(h, &n)) {
 		int e;
 
-		if (h->nlmsg_type != NLMSG_ERROR ||
+		if (h->nlmsg_type != NLMSG_ERROR || *got >= r->n ||
 		    h->nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)) ||
-		    h->nlmsg_seq != first + *got || h->nlmsg_pid != r->port)
+		    h->nlmsg_seq != nlmsg_hdr(r->msg[*got])->nlmsg_seq || h->nlmsg_pid != r->port)
 			return eg_err_set(err, -EBADMSG,
 					  "rtnetlink answered out of turn");
 		e = ack_check(h, r->what[*got], r->tolerate[*got],
@@ -249,20 +249,36 @@ static int acks_walk(struct np_rtnl *r, int n, uint32_t first, size_t *got,
 	return 0;
 }
 
+/* Send @n messages and await their answers; *got counts all there were. */
+static int batch_part(struct np_rtnl *r, size_t n, size_t *got, int *failed,
+		      struct eg_err *err)
+{
+	size_t end = *got + n;
+	int e = batch_send(r, *got, n, NLM_F_ACK, err);
+
+	while (e >= 0 && *got < end) {
+		e = receive(r, err);
+		if (e >= 0)
+			e = acks_walk(r, e, got, failed, err);
+	}
+	return e;
+}
+
 int np_rtnl_commit(struct np_rtnl *r, struct eg_err *err)
 {
-	uint32_t first = 0;
 	size_t got = 0;
 	int failed = 0, n = 0;
 
 	if (r->spoilt)
 		n = eg_err_sys(err, r->spoilt, "cannot build netlink messages");
-	else if (r->n)
-		n = batch_send(r, NLM_F_ACK, &first, err);
 	while (n >= 0 && got < r->n) {
-		n = receive(r, err);
-		if (n >= 0)
-			n = acks_walk(r, n, first, &got, &failed, err);
+		/* A test that stops in between wants states one by one. */
+		n = EG_STEP(r->what[got]);
+		if (n)
+			n = eg_err_sys(err, n, "cannot %s", r->what[got]);
+		else
+			n = batch_part(r, EG_ONE_BY_ONE ? 1 : r->n, &got,
+				       &failed, err);
 	}
 	batch_clear(r);
 	return n < 0 ? n : failed;
@@ -307,8 +323,6 @@ static int reply_take(struct np_rtnl *r, np_rtnl_cb cb, void *arg, bool *intr,
 int np_rtnl_dump(struct np_rtnl *r, uint16_t type, const void *hdr, size_t len,
 		 np_rtnl_cb cb, void *arg, struct eg_err *err)
 {
-	uint32_t first = 0;
-
 	for (int i = 0; i < RTNL_DUMP_TRIES; i++) {
 		bool intr = false;
 		int e;
@@ -318,7 +332,7 @@ int np_rtnl_dump(struct np_rtnl *r, uint16_t type, const void *hdr, size_t len,
 		(void)np_rtnl_add(r, type, 0, hdr, len, "list kernel objects", 0);
 		e = r->spoilt ? eg_err_sys(err, r->spoilt,
 					   "cannot build a netlink message")
-			      : batch_send(r, NLM_F_DUMP, &first, err);
+			      : batch_send(r, 0, 1, NLM_F_DUMP, err);
 		if (!e)
 			e = reply_take(r, cb, arg, &intr, err);
 		batch_clear(r);
@@ -332,14 +346,13 @@ int np_rtnl_dump(struct np_rtnl *r, uint16_t type, const void *hdr, size_t len,
 int np_rtnl_get(struct np_rtnl *r, np_rtnl_cb cb, void *arg, struct eg_err *err)
 {
 	bool intr = false;
-	uint32_t first = 0;
 	int e;
 
 	if (r->spoilt || r->n != 1)
 		e = eg_err_sys(err, r->spoilt ? r->spoilt : -EINVAL,
 			       "cannot build a netlink message");
 	else
-		e = batch_send(r, NLM_F_ACK, &first, err);
+		e = batch_send(r, 0, 1, NLM_F_ACK, err);
 	if (!e)
 		e = reply_take(r, cb, arg, &intr, err);
 	batch_clear(r);

@@ -7,6 +7,7 @@
  * buffer beyond the limit, the NFLOG bind) is done before they leave.
  */
 #include "netpool/base/plan.h"
+#include "netpool/base/proto.h"
 #include "netpool/base/util.h"
 #include "netpool/gateway.h"
 #include "netpool/netns.h"
@@ -255,31 +256,42 @@ void np_gateway_sockets_close(struct np_gateway_sockets *s)
 	eg_close_p(&s->dns_tcp);
 }
 
+struct all {
+	struct np_gateway_sockets s;
+	unsigned int have;
+};
+
+static bool lacks(const struct all *a, enum eg_fd_kind kind)
+{
+	return !(a->have & 1U << kind);
+}
+
 static int all_inside(void *arg, struct eg_err *err)
 {
 	const struct open_one log = {.group = EG_NFLOG_GROUP};
-	struct np_gateway_sockets *s = arg;
-	int r;
+	struct all *a = arg;
+	int r = 0;
 
-	r = s->nflog = nflog_open(&log, err);
-	if (r >= 0)
-		r = s->packet = packet_open(err);
-	if (r >= 0)
-		r = s->dns_udp = dns_open(SOCK_DGRAM, err);
-	if (r >= 0)
-		r = s->dns_tcp = dns_open(SOCK_STREAM, err);
+	if (lacks(a, EG_FD_NFLOG))
+		r = a->s.nflog = nflog_open(&log, err);
+	if (r >= 0 && lacks(a, EG_FD_PACKET))
+		r = a->s.packet = packet_open(err);
+	if (r >= 0 && lacks(a, EG_FD_DNS_UDP))
+		r = a->s.dns_udp = dns_open(SOCK_DGRAM, err);
+	if (r >= 0 && lacks(a, EG_FD_DNS_TCP))
+		r = a->s.dns_tcp = dns_open(SOCK_STREAM, err);
 	if (r < 0)
-		np_gateway_sockets_close(s);
+		np_gateway_sockets_close(&a->s);
 	return r < 0 ? r : 0;
 }
 
 int np_gateway_sockets(const struct np_world *w, const struct np_gateway *gw,
 		       struct np_gateway_sockets *ret, struct eg_err *err)
 {
-	struct np_gateway_sockets s = {-1, -1, -1, -1};
-	int r = np_netns_run(w->home, gw->ns, all_inside, &s, err);
+	struct all a = {.s = {-1, -1, -1, -1}, .have = gw->have};
+	int r = np_netns_run(w->home, gw->ns, all_inside, &a, err);
 
 	if (!r)
-		*ret = s;
+		*ret = a.s;
 	return r;
 }

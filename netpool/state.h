@@ -18,6 +18,9 @@
  * waits for somebody's answer or its deadline; the order is the design's and
  * is what makes it safe: nothing passes after the first.
  *
+ * A slot that was touched on the way to a lease that never came to be is
+ * BAD until build has scrapped it; nobody else gets it, also after a restart.
+ *
  * Everything is kept so that a new main finds it again: leases in records
  * under the run directory (record.h), idle and armed slots by asking build,
  * pins and counters in the kernel itself.
@@ -104,6 +107,8 @@ struct np_lease {
 struct np_slot {
 	uint8_t state;	   /* enum np_slot_state */
 	uint8_t scan;	   /* 1 + enum eg_scan_state while taking over */
+	bool gone;	   /* the scan found no link of it */
+	bool doubt;	   /* somebody may have used it: never to be leased */
 	uint16_t failures; /* builds in a row */
 	uint32_t next;	   /* of the list it is in, slot + 1 */
 	uint32_t tap; /* number of the guest kind it has a tap for, 0: none */
@@ -313,6 +318,8 @@ struct np_lease *np_lease_which(struct np_main *m, uint64_t cookie,
 void np_release(struct np_main *m, struct np_lease *l, enum eg_cause cause);
 void np_release_request(struct np_main *m, uint64_t cookie,
 			const struct eg_pm_which *w);
+/* np_release_again() - ask a build that started again what it was asked */
+void np_release_again(struct np_main *m, struct np_lease *l);
 void np_release_build(struct np_main *m, uint16_t type,
 		      const struct eg_bm_slot *a);
 void np_release_dns(struct np_main *m, const struct eg_dm_stats *s);
@@ -348,6 +355,11 @@ int np_record_write(struct np_main *m, const struct np_lease *l,
 void np_record_remove(struct np_main *m, const struct np_lease *l);
 /* np_record_unprog() - the lease that lets go of @p is the last to have it */
 void np_record_unprog(struct np_main *m, const struct np_prog *p);
+/* np_record_making() - from here on the slot is no longer as it was armed */
+int np_record_making(struct np_main *m, const struct np_lease *l,
+		     struct eg_err *err);
+/* np_record_drop() - the slot's own record, whatever it says */
+void np_record_drop(struct np_main *m, uint32_t slot, uint64_t generation);
 int np_record_prog(struct np_main *m, const struct np_prog *p,
 		   struct eg_err *err);
 /* np_record_dir() - the directory of records, opened; negative errno */

@@ -8,6 +8,7 @@
  * for slots, whose devices are configured by netlink.
  */
 #include "netpool/sysctl.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
@@ -60,7 +61,7 @@ int np_sysctl_set(const char *key, uint32_t value, struct eg_err *err)
 	if (fd < 0)
 		return fd;
 	n = snprintf(buf, sizeof(buf), "%u", value);
-	if (write(fd, buf, (size_t)n) != n)
+	if (EG_CALL(key, write(fd, buf, (size_t)n)) != n)
 		return eg_err_sys(err, -errno, "cannot set sysctl net/%s to %u",
 				  key, value);
 	r = np_sysctl_get(key, &got, err);

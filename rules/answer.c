@@ -10,6 +10,7 @@
  */
 #include "rules/nl.h"
 
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <netinet/in.h> /* before linux/netfilter.h */
@@ -296,7 +297,12 @@ int rl_commit(struct rl_nl *nl, const char *what, struct eg_err *err)
 	last->nlmsg_flags |= NLM_F_ACK;
 	nftnl_batch_end((char *)nl->buf + nl->len, ++nl->seq);
 	nl->len += ((struct nlmsghdr *)(nl->buf + nl->len))->nlmsg_len;
+	rc = EG_STEP(what);
+	if (rc)
+		return eg_err_sys(err, rc, "%s", what);
 	rc = rl_send(nl, what, err);
+	if (!rc)
+		rc = EG_STEP("an answer of nf_tables");
 	if (!rc)
 		rc = collect(nl, what, err);
 	rl_batch_shrink(nl);

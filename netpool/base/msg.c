@@ -3,6 +3,7 @@
  * egressd: channels between roles (see msg.h)
  */
 #include "netpool/base/msg.h"
+#include "netpool/base/fault.h"
 #include "netpool/base/util.h"
 
 #include <errno.h>
@@ -178,6 +179,9 @@ int eg_chan_send(struct eg_chan *c, uint16_t type, uint64_t cookie,
 	if (type >= EG_MSG_COUNT || len < eg_msg_spec[type].min ||
 	    len > eg_msg_spec[type].max)
 		return -EMSGSIZE;
+	r = EG_STEP(eg_msg_spec[type].name);
+	if (r)
+		return r;
 	if (c->head)
 		return queue_add(c, &h, body, len, fd);
 	r = send_parts(c->fd, &h, sizeof(h), body, len, fd);
