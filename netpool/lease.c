@@ -58,6 +58,15 @@ static uint32_t id_bucket(const struct np_main *m, const char *id)
 	return h % m->conf->slots;
 }
 
+/* The last octets of a UUIDv7 are random. */
+static uint32_t uid_bucket(const struct np_main *m, const uint8_t uid[EG_UID])
+{
+	uint32_t h;
+
+	memcpy(&h, uid + (EG_UID - sizeof(h)), sizeof(h));
+	return h % m->conf->slots;
+}
+
 struct np_lease *np_lease_find(struct np_main *m, const char *id)
 {
 	uint32_t k = m->id_hash[id_bucket(m, id)];
@@ -74,10 +83,15 @@ struct np_lease *np_lease_find(struct np_main *m, const char *id)
 
 struct np_lease *np_lease_uid(struct np_main *m, const uint8_t uid[EG_UID])
 {
-	for (uint32_t k = 0; k < m->conf->slots; k++)
-		if (m->slot[k].lease &&
-		    !memcmp(m->slot[k].lease->l.uid, uid, EG_UID))
-			return m->slot[k].lease;
+	uint32_t k = m->uid_hash[uid_bucket(m, uid)];
+
+	while (k) {
+		struct np_lease *l = m->slot[k - 1].lease;
+
+		if (!memcmp(l->l.uid, uid, EG_UID))
+			return l;
+		k = l->uid_next;
+	}
 	return NULL;
 }
 
@@ -94,6 +108,7 @@ struct np_lease *np_lease_at(struct np_main *m, uint32_t slot, uint64_t generati
 int np_lease_insert(struct np_main *m, struct np_lease *l)
 {
 	uint32_t *b = &m->id_hash[id_bucket(m, l->l.req.id)];
+	uint32_t *u = &m->uid_hash[uid_bucket(m, l->l.uid)];
 
 	if (l->l.slot >= m->conf->slots || m->slot[l->l.slot].lease ||
 	    np_lease_find(m, l->l.req.id))
@@ -101,6 +116,8 @@ int np_lease_insert(struct np_main *m, struct np_lease *l)
 	m->slot[l->l.slot].lease = l;
 	l->hash_next = *b;
 	*b = l->l.slot + 1;
+	l->uid_next = *u;
+	*u = l->l.slot + 1;
 	return 0;
 }
 
@@ -112,6 +129,11 @@ static void lease_unlink(struct np_main *m, struct np_lease *l)
 		b = &m->slot[*b - 1].lease->hash_next;
 	if (*b)
 		*b = l->hash_next;
+	b = &m->uid_hash[uid_bucket(m, l->l.uid)];
+	while (*b && m->slot[*b - 1].lease != l)
+		b = &m->slot[*b - 1].lease->uid_next;
+	if (*b)
+		*b = l->uid_next;
 	m->slot[l->l.slot].lease = NULL;
 }
 

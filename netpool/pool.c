@@ -80,10 +80,11 @@ int np_pool_init(struct np_main *m, struct eg_err *err)
 
 	m->slot = calloc(n, sizeof(*m->slot));
 	m->id_hash = calloc(n, sizeof(*m->id_hash));
+	m->uid_hash = calloc(n, sizeof(*m->uid_hash));
 	m->event = calloc(NP_EVENTS, sizeof(*m->event));
 	m->pending = calloc(NP_PENDING, sizeof(*m->pending));
 	m->tombs = np_tombs_new();
-	if (!m->slot || !m->id_hash || !m->event || !m->pending || !m->tombs)
+	if (!m->slot || !m->id_hash || !m->uid_hash || !m->event || !m->pending || !m->tombs)
 		return eg_err_set(err, -ENOMEM, "out of memory for %u slots", n);
 	m->by[NP_EMPTY] = n;
 	m->prefill = prefill_count(m->conf);

@@ -101,6 +101,7 @@ struct np_lease {
 	struct eg_reason_counts packet[EG_REASONS], dns[EG_REASONS];
 	struct np_recent *recent; /* NULL until the first pin */
 	uint32_t hash_next; /* slot + 1 of the next in the id bucket, 0: end */
+	uint32_t uid_next;  /* the same for the uid */
 	struct eg_lease l;  /* only as many labels as it has: keep last */
 };
 
@@ -225,7 +226,7 @@ struct np_main {
 	uint32_t building, arming, tapping, prefill;
 	uint64_t gen_next, gen_end;
 	bool gen_asked;
-	uint32_t *id_hash; /* buckets of slot + 1 */
+	uint32_t *id_hash, *uid_hash; /* buckets of slot + 1 */
 	struct np_tombs *tombs;
 	struct np_prog *progs;
 	struct np_pending *pending;

@@ -97,16 +97,16 @@ fi
 
 # ---- fewer slots -------------------------------------------------------------------
 
-pool_settled() {
+pool_is_built() {
 	[ "$(ctl --json pool | j built)" = "$1" ] &&
 		[ "$(ctl --json pool | j building)" = 0 ]
 }
 fewer() { # SLOTS PATTERN: the daemon is up; what it says everywhere
 	local n=$1
 	shift
-	check "it builds $n slots" wait_for 20 pool_settled "$n"
+	check "it builds $n slots" wait_for 20 pool_is_built "$n"
 	sleep 0.5
-	check "  and no more" pool_settled "$n"
+	check "  and no more" pool_is_built "$n"
 	check "  none is bad" eq "$(ctl --json pool | j bad)" 0
 	check "  the log says how many and why" has "$(cat $DAEMON_LOG)" \
 		"preflight: $1" "pool: .* $n to be prebuilt"
@@ -119,7 +119,7 @@ fewer() { # SLOTS PATTERN: the daemon is up; what it says everywhere
 	check "  and works" inside one curl -sf --max-time 5 -o /dev/null \
 		http://app.demo.example/
 	ctl release one >/dev/null
-	check "  what was released is built again" wait_for 20 pool_settled "$n"
+	check "  what was released is built again" wait_for 20 pool_is_built "$n"
 }
 
 # Lease every slot, so that one more is what it cannot give. A slot that is

@@ -393,6 +393,7 @@ static void main_close(void)
 	eg_close_p(&w.m->run_fd);
 	free(w.m->slot);
 	free(w.m->id_hash);
+	free(w.m->uid_hash);
 	free(w.m->event);
 	free(w.m->pending);
 	free(w.m);
