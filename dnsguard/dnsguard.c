@@ -65,6 +65,7 @@ static void on_tick(void *arg)
 	struct dg_role *d = arg;
 
 	d->ticking = false;
+	eg_chan_drain(d->ctx->peer[EG_ROLE_MAIN]); /* see main_first() */
 	turn_begin(d);
 	dg_guard_tick(d->guard);
 	turn_end(d);
@@ -172,11 +173,21 @@ static void up_close(void *arg, uint32_t req)
 		dg_sock_close(d->sock, req);
 }
 
+/*
+ * What main has said comes before what an upstream says: a lease that is over
+ * is answered nothing, and asks for no pin.
+ */
+static void main_first(struct dg_role *d)
+{
+	eg_chan_drain(d->ctx->peer[EG_ROLE_MAIN]);
+	turn_begin(d);
+}
+
 static void on_up_datagram(void *arg, uint32_t req, const uint8_t *msg, size_t len)
 {
 	struct dg_role *d = arg;
 
-	turn_begin(d);
+	main_first(d);
 	dg_up_on_datagram(dg_guard_up(d->guard), req, msg, len,
 			  eg_loop_now_ns(d->ctx->loop));
 	turn_end(d);
@@ -186,7 +197,7 @@ static void on_up_stream(void *arg, uint32_t req, const uint8_t *msg, size_t len
 {
 	struct dg_role *d = arg;
 
-	turn_begin(d);
+	main_first(d);
 	dg_up_on_stream(dg_guard_up(d->guard), req, msg, len,
 			eg_loop_now_ns(d->ctx->loop));
 	turn_end(d);
@@ -196,7 +207,7 @@ static void on_up_error(void *arg, uint32_t req)
 {
 	struct dg_role *d = arg;
 
-	turn_begin(d);
+	main_first(d);
 	dg_up_on_error(dg_guard_up(d->guard), req, eg_loop_now_ns(d->ctx->loop));
 	turn_end(d);
 }
@@ -212,6 +223,9 @@ static void on_query(void *arg, const struct dg_client *from,
 {
 	struct dg_role *d = arg;
 
+	/* main said it before the packet could come */
+	if (!dg_guard_knows(d->guard, from))
+		eg_chan_drain(d->ctx->peer[EG_ROLE_MAIN]);
 	turn_begin(d);
 	dg_guard_query(d->guard, from, msg, len);
 	if (!d->ticking && dg_guard_busy(d->guard)) {

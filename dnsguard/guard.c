@@ -1037,6 +1037,14 @@ static void on_unleased(struct dg_guard *g, const struct dg_client *c,
 		send_answer(g, c, &q, msg + DG_HDR, &a);
 }
 
+bool dg_guard_knows(const struct dg_guard *g, const struct dg_client *c)
+{
+	const struct dg_lease *l =
+		c->slot < g->conf->slots ? g->lease[c->slot] : NULL;
+
+	return l && l->live && (!c->epoch || c->epoch == eg_epoch(l->generation));
+}
+
 void dg_guard_query(struct dg_guard *g, const struct dg_client *c,
 		    const uint8_t *msg, size_t len)
 {
@@ -1047,6 +1055,12 @@ void dg_guard_query(struct dg_guard *g, const struct dg_client *c,
 
 	if (!l || !l->live) {
 		on_unleased(g, c, msg, len);
+		return;
+	}
+	if (!dg_guard_knows(g, c)) {
+		/* Of a former tenant: the present one gets no answer to it. */
+		g->unleased++;
+		g->ops->silence(g->arg, c);
 		return;
 	}
 	l->queries++;

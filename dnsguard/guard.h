@@ -54,6 +54,7 @@ struct dg_client {
 	bool tcp;
 	uint64_t conn; /* TCP: the connection; UDP: 0 */
 	uint32_t gateway, ifindex;
+	uint32_t epoch; /* of the lease the packet came under; 0: not known */
 };
 
 struct dg_ops {
@@ -102,6 +103,13 @@ void dg_guard_unlease(struct dg_guard *g, uint32_t slot, uint64_t generation);
 uint64_t dg_guard_live(const struct dg_guard *g, uint32_t slot);
 
 /* dg_guard_query() - octets from a slot's link. */
+/*
+ * dg_guard_knows() - is the lease that query came under the one in force here?
+ *
+ * Not when main's message of it is still to be read, nor when the query
+ * waited in the socket until its lease was over.
+ */
+bool dg_guard_knows(const struct dg_guard *g, const struct dg_client *from);
 void dg_guard_query(struct dg_guard *g, const struct dg_client *from,
 		    const uint8_t *msg, size_t len);
 

@@ -18,7 +18,7 @@
 #define OUT_MAX (DG_TCP_QUERIES * (2 + DG_ANSWER_MAX))
 #define CTL_IN                                                                 \
 	(CMSG_SPACE(sizeof(struct in_pktinfo)) +                               \
-	 CMSG_SPACE(sizeof(struct sockaddr_in)))
+	 CMSG_SPACE(sizeof(struct sockaddr_in)) + CMSG_SPACE(sizeof(uint32_t)))
 #define CTL_OUT CMSG_SPACE(sizeof(struct in_pktinfo))
 
 struct gate {
@@ -136,13 +136,19 @@ static void reply_udp(struct dg_listen *l, const struct dg_client *to,
 	memcpy(CMSG_DATA(cm), &pi, sizeof(pi));
 }
 
-/* Arrival link and destination out of the control messages. */
+/* Arrival link, destination and mark out of the control messages. */
 static void read_control(struct msghdr *h, struct dg_client *c)
 {
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(h); cm; cm = CMSG_NXTHDR(h, cm)) {
 		struct in_pktinfo pi;
 		struct sockaddr_in sa;
+		uint32_t mark;
 
+		if (cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SO_MARK &&
+		    cm->cmsg_len >= CMSG_LEN(sizeof(mark))) {
+			memcpy(&mark, CMSG_DATA(cm), sizeof(mark));
+			c->epoch = mark >> EG_EPOCH_SHIFT;
+		}
 		if (cm->cmsg_level != IPPROTO_IP)
 			continue;
 		if (cm->cmsg_type == IP_PKTINFO &&

@@ -32,6 +32,9 @@
 #define PACKET_RCVBUF (1 << 20) /* counts matter more than contents */
 #define DNS_RCVBUF (4 << 20)	/* while dns restarts queries queue here */
 #define DNS_BACKLOG 1024	/* 256 slots; 16 connections each are let in */
+#ifndef SO_RCVMARK
+#define SO_RCVMARK 75 /* headers before Linux 5.19 */
+#endif
 #define DNS_PORT 53
 #define TRIES 64 /* log messages between us and an answer */
 
@@ -241,6 +244,13 @@ static int dns_open(int type, struct eg_err *err)
 	    (setsockopt(fd, IPPROTO_IP, IP_RECVORIGDSTADDR, &on, sizeof(on)) < 0 ||
 	     setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0))
 		return fail(err, "set up a DNS socket");
+	/*
+	 * With the mark a query says which lease it came under, so that one
+	 * which waited here is not taken for the next tenant's. Linux 5.19;
+	 * before, the slot is all there is.
+	 */
+	if (type == SOCK_DGRAM)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVMARK, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
 		return fail(err, "bind port 53 in a gateway");
 	if (type == SOCK_STREAM && listen(fd, DNS_BACKLOG) < 0)

@@ -6,6 +6,7 @@ One file and the standard library only, so that no test needs more than
 python3. Each verb prints what it found and exits 0 when that is what was
 wanted, 1 when not; see the docstring of each cmd_ function.
 """
+import datetime
 import errno
 import fcntl
 import hashlib
@@ -204,6 +205,25 @@ def cmd_served(path, name, text=None):
     print(json.dumps(hit[-1]))
 
 
+def late_lines(path, proto, name):
+    """What the late server logged of a name, in whatever case."""
+    wire = "".join(chr(len(x)) + x for x in name.split("."))
+    return [r for r in lines(open(path)) if r["proto"] == proto and
+            wire in r["data"].lower()]
+
+
+def cmd_asked(path, name):
+    """asked LOG NAME: how often the late server was asked for it"""
+    print(len(late_lines(path, "udp", name)))
+
+
+def cmd_answered(path, name, after):
+    """answered LOG NAME TIME: it answered for it after that time"""
+    t = datetime.datetime.fromisoformat(after.replace("Z", "+00:00")).timestamp()
+    if not [r for r in late_lines(path, "answered", name) if r["time"] > t]:
+        fail("no answer after %s" % after)
+
+
 # ---- DNS ------------------------------------------------------------------------------
 
 def dns_query(name, qtype, ident):
@@ -309,6 +329,22 @@ def cmd_fresh(server, first, count, port="8081"):
 
 
 # ---- traffic a guest would make ------------------------------------------------------
+
+def cmd_ask(server, name, port, qtype="A"):
+    """ask SERVER NAME PORT [TYPE]: a question from that port, and away"""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("0.0.0.0", int(port)))
+        s.sendto(dns_query(name, TYPES[qtype], 4711), (server, 53))
+
+
+def cmd_hear(port, seconds):
+    """hear PORT SECONDS: exits 0 when no datagram came to that port"""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("0.0.0.0", int(port)))
+        print("hearing", flush=True)
+        if select.select([s], [], [], float(seconds))[0]:
+            fail("heard %r" % (s.recvfrom(4096),))
+
 
 def cmd_connect(address, port, proto="tcp", text="x"):
     """connect ADDRESS PORT [udp]: ok, refused, unreachable, timeout; 0 if ok"""

@@ -10,6 +10,9 @@ can prove what arrived and, more to the point, what did not. Kinds:
   https    the same behind TLS
   echo     TCP, sends back what it gets          udpecho  the same for UDP
   dns      UDP, answers every A query with its own address; dnstcp for TCP
+  late     UDP, answers every query 0.7 s later with 198.51.100.80, one that
+           has "nothing" in its name with no address; a line for the query and
+           one of proto "answered" for the answer
   sink     TCP, reads and says nothing
   quiet    TCP, closes what it accepts, logs nothing (for loads)
 """
@@ -41,7 +44,7 @@ class World:
 
 
 def dns_answer(query, address):
-    """The query's own question with one A record; None for no DNS message."""
+    """The query's own question with one A record (none if no address)."""
     if len(query) < 17:
         return None
     end = 12
@@ -50,6 +53,9 @@ def dns_answer(query, address):
     end += 5
     if end > len(query):
         return None
+    if not address:
+        return query[:2] + struct.pack("!HHHHH", 0x8180, 1, 0, 0, 0) + \
+            query[12:end]
     head = query[:2] + struct.pack("!HHHHH", 0x8180, 1, 1, 0, 0)
     return head + query[12:end] + b"\xc0\x0c" + struct.pack(
         "!HHIH", 1, 1, 60, 4) + socket.inet_aton(address)
@@ -141,6 +147,9 @@ class Datagrams(asyncio.DatagramProtocol):
 
     def datagram_received(self, data, peer):
         self.world.log(self.name, "udp", self.here, peer, data)
+        if self.kind == "late":
+            asyncio.get_running_loop().call_later(0.7, self.late, data, peer)
+            return
         answer = data
         if self.kind == "dns":
             answer = dns_answer(data, self.here[0])
@@ -148,11 +157,19 @@ class Datagrams(asyncio.DatagramProtocol):
             self.transport.sendto(answer, peer)
 
 
+    def late(self, data, peer):
+        answer = dns_answer(data, None if b"nothing" in data.lower()
+                            else "198.51.100.80")
+        if answer:
+            self.transport.sendto(answer, peer)
+            self.world.log(self.name, "answered", self.here, peer, answer)
+
+
 async def listen(world, spec):
     name, rest = spec.split("=", 1)
     kind, address, port = rest.split(":")
     loop = asyncio.get_running_loop()
-    if kind in ("dns", "udpecho"):
+    if kind in ("dns", "udpecho", "late"):
         await loop.create_datagram_endpoint(
             lambda: Datagrams(world, name, kind, (address, int(port))),
             local_addr=(address, int(port)))

@@ -242,6 +242,79 @@ static void denied_cost(void **state)
 	dw_free(w);
 }
 
+/* ---- whose query it is ----------------------------------------------------------- */
+
+/* A query under the mark of a lease; how many answers it got. */
+static size_t asked_under(struct dw *w, uint32_t epoch, const char *name)
+{
+	struct eg_name n = dw_name(name);
+	struct dg_client c = dw_client(w, 1);
+	uint8_t b[600];
+
+	c.epoch = epoch;
+	w->nreplies = 0;
+	dg_guard_query(w->guard, &c, b,
+		       dw_query(b, 1, &n, DG_T_A, DG_C_IN, true));
+	return w->nreplies;
+}
+
+/* One that waited until its slot was the next tenant's is nobody's. */
+static void of_a_former_tenant(void **state)
+{
+	struct dw *w = dw_new();
+	struct dg_client c;
+
+	(void)state;
+	(void)dw_entry(w, RL_EXACT, "app.example");
+	dw_lease(w, 1, 7, 0);
+	c = dw_client(w, 1);
+	assert_true(dg_guard_knows(w->guard, &c)); /* an old kernel: no mark */
+	c.epoch = 7;
+	assert_true(dg_guard_knows(w->guard, &c));
+	c.epoch = 8; /* main's message is still to be read */
+	assert_false(dg_guard_knows(w->guard, &c));
+	assert_int_equal(asked_under(w, 7, "denied.example"), 1);
+	assert_int_equal(asked_under(w, 6, "denied.example"), 0);
+	assert_int_equal(w->ndenials, 1); /* nor is it held against the present one */
+	assert_int_equal(asked_under(w, 6, "app.example"), 0);
+	assert_int_equal(w->nsends, 0);
+	assert_int_equal(asked_under(w, 0, "denied.example"), 1);
+	dg_guard_unlease(w->guard, 1, 7);
+	c.epoch = 7;
+	assert_false(dg_guard_knows(w->guard, &c));
+	dw_free(w);
+}
+
+/* A lease that is closed is denied everything for that reason. */
+static void closed(void **state)
+{
+	struct dw *w = dw_new();
+	struct eg_md_lease m = {.slot = 1, .generation = 7};
+
+	(void)state;
+	(void)dw_entry(w, RL_EXACT, "app.example");
+	dw_lease(w, 1, 7, 0);
+	assert_int_equal(asked_under(w, 7, "app.example"), 0);
+	assert_int_equal(w->nsends, 1); /* asked on */
+	m.closed = EG_REASON_REVOKED;
+	memcpy(m.digest, w->prog->digest, EG_DIGEST);
+	assert_int_equal(dg_guard_lease(w->guard, &m,
+					dg_policies_get(dg_guard_policies(w->guard),
+							m.digest)),
+			 0);
+	w->nreplies = 0;
+	answer(w, (const uint32_t[]){base()}, 1, 60);
+	assert_int_equal(w->npins, 0); /* what was under way gets no pin */
+	assert_int_equal(w->nreplies, 1);
+	assert_int_equal(w->ndenials, 1);
+	assert_int_equal(w->denial[0].reason, EG_REASON_REVOKED);
+	assert_int_equal(asked_under(w, 7, "app.example"), 1);
+	assert_int_equal(w->ndenials, 2);
+	assert_int_equal(w->denial[1].reason, EG_REASON_REVOKED);
+	assert_int_equal(w->nsends, 0);
+	dw_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +322,8 @@ int main(void)
 		cmocka_unit_test(lease_cap),
 		cmocka_unit_test(adopted),
 		cmocka_unit_test(denied_cost),
+		cmocka_unit_test(of_a_former_tenant),
+		cmocka_unit_test(closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -671,6 +671,94 @@ static void test_records_survive_main(void **state)
 	assert_int_equal(lease("a", 1), EG_E_GONE); /* the tombstone, too */
 }
 
+/* ---- what comes late ------------------------------------------------------------- */
+
+static void from_build(uint16_t type, uint32_t slot, uint64_t generation, int error)
+{
+	struct eg_bm_slot a = { .slot = slot, .generation = generation,
+				.error = error, .lingering = 1 };
+
+	answer(EG_ROLE_BUILD, type, &a, sizeof(a), -1);
+	settle();
+}
+
+/* Everything build can say of a lease that is over, while the next one has
+ * the slot: nothing of it is heard. */
+static void test_late_answers_of_build(void **state)
+{
+	static const uint16_t type[] = { EG_BM_SCRAPPED, EG_BM_DOWN,
+					 EG_BM_ARMED,	 EG_BM_GUEST,
+					 EG_BM_BUILT,	 EG_BM_EVENT };
+	uint64_t old, now;
+	uint32_t slot;
+
+	(void)state;
+	w.conf.slots_per_gateway = 4;
+	for (int i = 0; i < SLOTS; i++) { /* only one is ever free */
+		char id[8];
+
+		(void)snprintf(id, sizeof(id), "l%d", i);
+		assert_int_equal(lease(id, 1), EG_OK_CREATED);
+	}
+	slot = np_lease_find(w.m, "l3")->l.slot;
+	old = np_lease_find(w.m, "l3")->l.generation;
+	assert_int_equal(release("l3", 1000, 0), EG_OK);
+	assert_int_equal(lease("next", 1), EG_OK_CREATED);
+	assert_int_equal(w.reply.lease.slot, slot);
+	now = w.reply.lease.generation;
+	for (size_t i = 0; i < EG_ARRAY_SIZE(type); i++)
+		for (int error = 0; error >= -ENODEV; error -= ENODEV) {
+			w.log[0] = '\0';
+			w.replies = 0;
+			from_build(type[i], slot, old, error);
+			assert_string_equal(w.log, "");
+			assert_int_equal(w.replies, 0);
+			assert_int_equal(w.m->slot[slot].state, NP_LEASED);
+			assert_int_equal(w.m->slot[slot].generation, now);
+			assert_non_null(np_lease_find(w.m, "next"));
+			assert_int_equal(np_lease_find(w.m, "next")->l.state,
+					 EG_LEASE_LEASED);
+			assert_int_equal(w.m->count.lingering, 0);
+		}
+	/* and of the present one, what is not being waited for */
+	from_build(EG_BM_SCRAPPED, slot, now, 0);
+	from_build(EG_BM_DOWN, slot, now, 0);
+	assert_int_equal(w.m->slot[slot].state, NP_LEASED);
+	assert_int_equal(w.m->count.lingering, 0);
+}
+
+/* Late counters and seals: of the same slot, another lease's. */
+static void test_late_answers_of_dns_and_audit(void **state)
+{
+	struct eg_dm_stats s = { 0 };
+	struct eg_am_sealed sealed = { 0 };
+	struct np_lease *l;
+
+	(void)state;
+	assert_int_equal(lease("a", 1), EG_OK_CREATED);
+	l = np_lease_find(w.m, "a");
+	s.slot = sealed.slot = l->l.slot;
+	s.generation = sealed.generation = l->l.generation - 1;
+	w.dns_mute = true;
+	(void)release("a", 1000, 0);
+	assert_int_equal(l->step, NP_STEP_DNS);
+	answer(EG_ROLE_DNS, EG_DM_STATS, &s, sizeof(s), -1);
+	settle();
+	assert_int_equal(l->step, NP_STEP_DNS);
+	w.audit_mute = true;
+	s.generation++;
+	answer(EG_ROLE_DNS, EG_DM_STATS, &s, sizeof(s), -1);
+	settle();
+	assert_int_equal(l->step, NP_STEP_SEAL);
+	answer(EG_ROLE_AUDIT, EG_AM_SEALED, &sealed, sizeof(sealed), -1);
+	settle();
+	assert_int_equal(l->step, NP_STEP_SEAL);
+	sealed.generation++;
+	answer(EG_ROLE_AUDIT, EG_AM_SEALED, &sealed, sizeof(sealed), -1);
+	settle();
+	assert_null(np_lease_find(w.m, "a"));
+}
+
 /* ---- revoked, held, annotated ---------------------------------------------------- */
 
 static uint32_t revoke_lease(const char *id, uint32_t peer, const char *why)
@@ -1086,6 +1174,8 @@ int main(void)
 		T(test_adopt_lost),
 		T(test_adopt_taken_over),
 		T(test_adopt_without_record),
+		T(test_late_answers_of_build),
+		T(test_late_answers_of_dns_and_audit),
 		T(test_revoke),
 		T(test_kernel_refuses_to_revoke),
 		T(test_hold),
