@@ -364,7 +364,8 @@ void np_pool_say(struct np_main *m)
 
 /*
  * From the first usable slot on leases are served. A pool that is taken over
- * with every slot leased is ready, too, once its gateways have come back.
+ * with every slot leased that may live is ready, too, once its gateways have
+ * come back.
  */
 static void say_ready(struct np_main *m)
 {
@@ -373,9 +374,9 @@ static void say_ready(struct np_main *m)
 	if (m->ready_said)
 		return;
 	np_pool_count(m, &p);
-	/* One that is being armed counts as idle, and cannot be had yet. */
+	/* One that is being named (in p.idle) is not to be had yet. */
 	if (!m->armed.count && !m->idle.count &&
-	    (p.gateways_up < p.gateways || p.leased + p.releasing < p.slots))
+	    (p.gateways_up < p.gateways || p.leased + p.releasing < m->prefill))
 		return;
 	m->ready_said = true;
 	np_pool_say(m);

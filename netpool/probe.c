@@ -41,9 +41,10 @@ static void probe_veth(int self, struct eg_err *err)
 
 void np_probe(struct np_probe *ret)
 {
-	EG_CLEANUP_FD int self = -1, log = -1;
+	EG_CLEANUP_FD int self = -1;
 	struct np_world w = {.home = -1};
 	struct np_ct *ct = NULL;
+	int log;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->tried = true;
@@ -60,6 +61,7 @@ void np_probe(struct np_probe *ret)
 		return;
 	w.home = self;
 	log = np_nflog(&w, self, EG_NFLOG_GROUP, &ret->nflog);
+	eg_close_p(&log);
 	if (!np_ct_open(&ct, &ret->conntrack))
 		np_ct_close(ct);
 	probe_veth(self, &ret->veth);

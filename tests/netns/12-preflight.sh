@@ -140,6 +140,9 @@ fewer 32 'user.max_net_namespaces.* is 100, needed: 132|user.max_net_namespaces:
 check "  all of them can be leased, the next is refused at once" \
 	within 20000 exhaust 32
 daemon_stop TERM
+check "  and with all of them leased it starts again" daemon_start
+check "  nothing was lost" eq "$(ctl --json pool | j leased)" 32
+daemon_stop TERM
 uncover $key
 "$EGRESSD" -c $CONF --purge >/dev/null 2>&1
 
