@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * egressd: events: a ring of the last NP_EVENTS, read by cursor.
+ *
+ * Kept packed: the fixed part of struct eg_event, then both texts without
+ * their room. As they travel they would take 20 MB, so they take some 7.
  */
 #include "netpool/base/log.h"
 #include "netpool/base/util.h"
@@ -36,29 +39,69 @@ const char *np_event_name(enum eg_event_type type)
 	return (unsigned int)type < EG_EV_COUNT ? names[type] : "?";
 }
 
+#define FIXED offsetof(struct eg_event, lease)
+
+/* An event that finds no memory is missing from the ring: a number skipped. */
+static void event_keep(struct np_main *m, const struct eg_event *e)
+{
+	size_t id = strlen(e->lease) + 1, text = strlen(e->text) + 1;
+	uint8_t **at = &m->event[e->seq % NP_EVENTS];
+
+	free(*at);
+	*at = malloc(FIXED + id + text);
+	if (!*at)
+		return;
+	memcpy(*at, e, FIXED);
+	memcpy(*at + FIXED, e->lease, id);
+	memcpy(*at + FIXED + id, e->text, text);
+}
+
+bool np_event_get(const struct np_main *m, uint64_t seq, struct eg_event *ret)
+{
+	const uint8_t *at = m->event[seq % NP_EVENTS];
+	size_t id;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!at)
+		return false;
+	memcpy(ret, at, FIXED);
+	id = strlen((const char *)at + FIXED) + 1;
+	memcpy(ret->lease, at + FIXED, id);
+	at += FIXED + id;
+	memcpy(ret->text, at, strlen((const char *)at) + 1);
+	return ret->seq == seq;
+}
+
+void np_events_free(struct np_main *m)
+{
+	for (uint32_t i = 0; m->event && i < NP_EVENTS; i++)
+		free(m->event[i]);
+	free(m->event);
+	m->event = NULL;
+}
+
 void np_event(struct np_main *m, enum eg_event_type type, enum eg_cause cause,
 	      const struct np_lease *l, const char *fmt, ...)
 {
-	struct eg_event *e = &m->event[++m->event_seq % NP_EVENTS];
+	struct eg_event e = {.seq = ++m->event_seq,
+			     .time_ns = eg_wall_ns(),
+			     .type = (uint8_t)type,
+			     .cause = (uint8_t)cause};
 	va_list ap;
 
-	memset(e, 0, sizeof(*e));
-	e->seq = m->event_seq;
-	e->time_ns = eg_wall_ns();
-	e->type = (uint8_t)type;
-	e->cause = (uint8_t)cause;
 	if (l) {
-		e->has_lease = 1;
-		e->slot = l->l.slot;
-		e->generation = l->l.generation;
-		memcpy(e->uid, l->l.uid, EG_UID);
-		memcpy(e->lease, l->l.req.id, EG_ID);
+		e.has_lease = 1;
+		e.slot = l->l.slot;
+		e.generation = l->l.generation;
+		memcpy(e.uid, l->l.uid, EG_UID);
+		memcpy(e.lease, l->l.req.id, EG_ID);
 	}
 	va_start(ap, fmt);
-	(void)vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	(void)vsnprintf(e.text, sizeof(e.text), fmt, ap);
 	va_end(ap);
+	event_keep(m, &e);
 	eg_info("event %s%s%s%s%s", np_event_name(type), l ? " lease " : "",
-		l ? l->l.req.id : "", e->text[0] ? ": " : "", e->text);
+		l ? l->l.req.id : "", e.text[0] ? ": " : "", e.text);
 }
 
 void np_event_list(struct np_main *m, uint64_t cookie,
@@ -78,13 +121,14 @@ void np_event_list(struct np_main *m, uint64_t cookie,
 		end.status = EG_E_CURSOR_GONE;
 	for (uint64_t s = first;
 	     end.status == EG_OK && s <= m->event_seq && sent < limit; s++) {
-		const struct eg_event *e = &m->event[s % NP_EVENTS];
+		struct eg_event e;
 
 		end.last_seq = s;
-		if (q->type >= 0 && e->type != q->type)
+		if (!np_event_get(m, s, &e) ||
+		    (q->type >= 0 && e.type != q->type))
 			continue;
-		(void)eg_role_send(m->ctx, EG_ROLE_API, EG_MP_EVENT, cookie, e,
-				   sizeof(*e), -1);
+		(void)eg_role_send(m->ctx, EG_ROLE_API, EG_MP_EVENT, cookie, &e,
+				   sizeof(e), -1);
 		sent++;
 	}
 	(void)eg_role_send(m->ctx, EG_ROLE_API, EG_MP_END, cookie, &end,

@@ -230,7 +230,7 @@ struct np_main {
 	struct np_tombs *tombs;
 	struct np_prog *progs;
 	struct np_pending *pending;
-	struct eg_event *event; /* ring */
+	uint8_t **event; /* ring; packed (event.c) */
 	uint64_t event_base, event_seq; /* first is event_base + 1 */
 	struct eg_timer *tick;
 	uint32_t host_naddrs;
@@ -375,6 +375,9 @@ void np_event(struct np_main *m, enum eg_event_type type, enum eg_cause cause,
 	__attribute__((format(printf, 5, 6)));
 void np_event_list(struct np_main *m, uint64_t cookie,
 		   const struct eg_pm_events *q);
+/* np_event_get() - one of the ring; false: not there any more */
+bool np_event_get(const struct np_main *m, uint64_t seq, struct eg_event *ret);
+void np_events_free(struct np_main *m);
 const char *np_event_name(enum eg_event_type type);
 
 #endif

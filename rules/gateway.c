@@ -672,7 +672,7 @@ static const uint8_t bare_reason[] = {EG_REASON_UNLEASED, EG_REASON_SPOOFED,
 #define BARE_REASONS EG_ARRAY_SIZE(bare_reason)
 
 /* Everything packets of a lease and its link can have made, by exact key. */
-#define MADE ((KERNEL_REASONS + BARE_REASONS) * COUNTS + 5)
+#define MADE ((KERNEL_REASONS + BARE_REASONS) * COUNTS + 6)
 
 static void ask_counters(struct rl_ask *ask, uint32_t link, uint32_t mark)
 {
@@ -700,6 +700,10 @@ static void ask_made(struct rl_ask ask[MADE], uint32_t link, uint32_t mark)
 		rl_key_host(&ask[n].key, link);
 		rl_key_host(&ask[n++].key, marks[i]);
 	}
+	/* The lease's own is one of its parts; this is of what came after. */
+	ask[n].set = "lograte";
+	rl_key_host(&ask[n].key, link);
+	rl_key_host(&ask[n++].key, 0);
 	ask[n].set = "icmprate";
 	rl_key_host(&ask[n++].key, link);
 	for (size_t i = 0; i < sizeof(dns); i++) {

@@ -77,6 +77,10 @@ static void put_guest(struct eg_jsonw *w, const struct eg_guest *g)
 	}
 	if (g->mode == EG_GUEST_TAP)
 		put_addresses(w, g);
+	if (g->mode == EG_GUEST_ADOPT) {
+		eg_jsonw_str(w, "netns_path", g->netns_path);
+		eg_jsonw_str(w, "interface", g->ifname);
+	}
 	eg_jsonw_end(w);
 }
 

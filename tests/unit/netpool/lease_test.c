@@ -394,7 +394,7 @@ static void main_close(void)
 	free(w.m->slot);
 	free(w.m->id_hash);
 	free(w.m->uid_hash);
-	free(w.m->event);
+	np_events_free(w.m);
 	free(w.m->pending);
 	free(w.m);
 }
@@ -1082,6 +1082,7 @@ static void test_adopt_lost(void **state)
 {
 	struct eg_bm_slot gone = { .error = -ENODEV };
 	uint64_t generation;
+	struct eg_event e;
 	uint32_t slot;
 
 	(void)state;
@@ -1096,8 +1097,11 @@ static void test_adopt_lost(void **state)
 	answer(EG_ROLE_BUILD, EG_BM_EVENT, &gone, sizeof(gone), -1);
 	settle();
 	assert_int_equal(np_lease_find(w.m, "a")->l.state, EG_LEASE_LOST);
-	assert_int_equal(w.m->event[w.m->event_seq % NP_EVENTS].type,
-			 EG_EV_GUEST_GONE);
+	assert_true(np_event_get(w.m, w.m->event_seq, &e));
+	assert_int_equal(e.type, EG_EV_GUEST_GONE);
+	assert_string_equal(e.lease, "a");
+	assert_string_equal(e.text, "the link of the sandbox is gone");
+	assert_false(np_event_get(w.m, w.m->event_seq + 1, &e));
 	main_close();
 	w.log[0] = '\0';
 	main_open();
