@@ -576,12 +576,13 @@ static void on_gateway_up(struct np_main *m, const struct eg_bm_gateway *a)
 	if (gw->state != NP_GW_RAISING)
 		return;
 	gw->state = NP_GW_UP;
+	/* Build makes the next one while this one's leases are taken over. */
+	if (a->gateway + 1 < m->conf->gateways)
+		gateway_ask(m, a->gateway + 1);
 	first = eg_plan_first(m->conf, a->gateway);
 	n = eg_plan_count(m->conf, a->gateway);
 	for (uint32_t k = first; k < first + n; k++)
 		slot_found(m, k);
-	if (a->gateway + 1 < m->conf->gateways)
-		gateway_ask(m, a->gateway + 1);
 	np_pool_run(m);
 	say_ready(m);
 }
