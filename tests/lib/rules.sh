@@ -40,7 +40,7 @@ refused() {
 stays_out() {
 	local id=$1 what=$2 reason=$3 dst=$4 port=$5 proto=${6:-tcp}
 	check "$what ($dst $proto/$port) is denied at once" \
-		within 1500 refused "$id" "$dst" "$port" "$proto"
+		within 6000 refused "$id" "$dst" "$port" "$proto"
 	check "  and recorded as $reason" denied "$id" layer=packet \
 		reason="$reason" dst="$dst" dport="$port" proto="$proto"
 	check "  and no packet of it left" \

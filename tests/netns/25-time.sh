@@ -50,7 +50,7 @@ check "  its flow was cut" test $? -ne 0
 
 check "the end: held" wait_for 5 state_is held expired
 check "  said" told_once expired held 'established flows may finish'
-check "  a new connection is refused at once" within 1500 not inside held \
+check "  a new connection is refused at once" within 6000 not inside held \
 	$EG connect 198.51.100.81 7
 check "  also to an address of the policy" not inside held $EG connect 203.0.113.130 9000
 check "  and recorded" denied held layer=packet reason=not-allowed dst=198.51.100.81
