@@ -35,6 +35,10 @@
  */
 #define LINGER_US 20000
 #define LINGER_TRIES 5
+#define REAP_US 20000 /* between two looks at the graves, ... */
+#define REAP_TURN 2   /* ... how many end at one, ... */
+#define REAP_SCAN 2048 /* ... how far is looked, ... */
+#define REAP_NS EG_NSEC_PER_SEC /* ... and how long after the last scrap */
 
 static void work_kick(struct np_build *b)
 {
@@ -356,6 +360,36 @@ int np_slots_watch(struct np_build *b, struct np_gate *g, struct eg_err *err)
 
 /* ---- building ------------------------------------------------------------- */
 
+/* The end of a namespace, unless somebody else holds it. */
+static void grave_close(struct np_slot *s)
+{
+	struct eg_bm_slot m = {.slot = number_of(s), .lingering = 1};
+
+	if (s->grave < 0)
+		return;
+	eg_close_p(&s->grave);
+	if (s->ref.bytes && np_netns_lives(&s->ref, s->b->w.home))
+		np_build_tell(s->b, EG_BM_SCRAPPED, 0, &m, sizeof(m), -1);
+	s->ref.bytes = 0;
+}
+
+static void on_reap(void *arg)
+{
+	struct np_build *b = arg;
+	uint32_t n = 0;
+
+	eg_timer_set(b->reaper, REAP_US);
+	if (eg_boot_ns() - b->scrapped_ns < REAP_NS)
+		return;
+	for (uint32_t i = 0; i < REAP_SCAN && n < REAP_TURN; i++) {
+		struct np_slot *s = &b->slot[b->reap_next];
+
+		b->reap_next = (b->reap_next + 1) % b->conf->slots;
+		n += s->grave >= 0;
+		grave_close(s);
+	}
+}
+
 static void build_one(struct np_build *b, uint32_t slot, uint64_t cookie)
 {
 	struct np_slot *s = &b->slot[slot];
@@ -369,6 +403,8 @@ static void build_one(struct np_build *b, uint32_t slot, uint64_t cookie)
 	}
 	if (!r && s->state != NP_SLOT_NONE)
 		r = eg_err_set(&err, -EEXIST, "slot %u is there already", slot);
+	if (!r)
+		grave_close(s);
 	if (!r)
 		r = np_slot_make(&b->w, &gate_of(b, slot)->gw, slot, &s->ns,
 				 &err);
@@ -580,6 +616,9 @@ int np_slots_let_go(struct np_slot *s, struct eg_err *err)
 	if (s->ns >= 0)
 		np_netns_remember(s->ns, &s->ref);
 	tap_unwatch(s);
+	if (s->state == NP_SLOT_SCRAP && s->grave < 0 &&
+	    b->conf->slots >= EG_MANY_SLOTS)
+		s->grave = slot_open(s, NULL);
 	if (s->generation && b->conf->netns_names == EG_NETNS_LEASED)
 		r = np_netns_unname(b->conf->netns,
 				    eg_plan_netns(name, slot, s->generation),
@@ -607,7 +646,8 @@ static void scrap_done(struct np_slot *s, int error, bool lingering,
 	s->gone = true; /* asked for, not to be told */
 	if (!error) {
 		s->generation = 0;
-		s->ref.bytes = 0;
+		if (s->grave < 0)
+			s->ref.bytes = 0;
 	}
 	np_build_tell(s->b, EG_BM_SCRAPPED, s->cookie, &m, sizeof(m), -1);
 }
@@ -626,6 +666,7 @@ static void scrap_gate(struct np_gate *g)
 		index[n] = eg_plan_ifindex(b->conf, slot[n]);
 		n++;
 	}
+	b->scrapped_ns = eg_boot_ns();
 	/* Link first: with it gone no packet can make a new entry. */
 	r = np_link_delete_many(g->gw.rtnl, index, n, &err);
 	if (!r)
@@ -634,7 +675,8 @@ static void scrap_gate(struct np_gate *g)
 		struct np_slot *s = &b->slot[slot[i]];
 		int e = r ? r : np_slots_let_go(s, &err);
 
-		if (!e && s->ref.bytes && np_netns_lives(&s->ref, b->w.home)) {
+		if (!e && s->grave < 0 && s->ref.bytes &&
+		    np_netns_lives(&s->ref, b->w.home)) {
 			s->tries = LINGER_TRIES;
 			list_add(b, &b->linger, slot[i]);
 			eg_timer_set(b->linger_timer, LINGER_US);
@@ -821,13 +863,17 @@ int np_slots_init(struct np_build *b, struct eg_err *err)
 	b->slot = calloc(b->conf->slots, sizeof(*b->slot));
 	b->work = eg_timer_new(b->ctx->loop, on_work, b);
 	b->linger_timer = eg_timer_new(b->ctx->loop, on_linger, b);
-	if (!b->slot || !b->work || !b->linger_timer)
+	b->reaper = eg_timer_new(b->ctx->loop, on_reap, b);
+	if (!b->slot || !b->work || !b->linger_timer || !b->reaper)
 		return eg_err_set(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < b->conf->slots; i++) {
 		b->slot[i].b = b;
 		b->slot[i].ns = -1;
 		b->slot[i].tap_fd = -1;
+		b->slot[i].grave = -1;
 	}
+	if (b->conf->slots >= EG_MANY_SLOTS)
+		eg_timer_set(b->reaper, REAP_US);
 	b->linger.first = NP_NO_SLOT;
 	b->rewatch = NP_NO_SLOT;
 	return 0;
@@ -839,7 +885,9 @@ void np_slots_free(struct np_build *b)
 	for (uint32_t i = 0; b->slot && i < b->conf->slots; i++) {
 		tap_unwatch(&b->slot[i]);
 		eg_close_p(&b->slot[i].ns);
+		eg_close_p(&b->slot[i].grave);
 	}
+	eg_timer_free(b->reaper);
 	eg_timer_free(b->work);
 	eg_timer_free(b->linger_timer);
 	free(b->slot);

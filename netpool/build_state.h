@@ -9,6 +9,12 @@
  * caller's namespace, which nothing here holds) or SCRAP (queued for its
  * end). (slot, generation) of a command is compared with the name's; a stale one is
  * answered -ESTALE and does nothing.
+ *
+ * In a large pool (EG_MANY_SLOTS) the namespace of an ended lease, without
+ * link and name, is held a while as the slot's `grave`: its end is then at a
+ * time of our choosing, when the slot is built again or nothing else happens.
+ * There is at most one for a slot that has no other namespace, so memory
+ * and descriptors stay within the pool's.
  */
 #ifndef NP_BUILD_STATE_H
 #define NP_BUILD_STATE_H
@@ -41,6 +47,7 @@ struct np_slot {
 	uint8_t tries;	  /* looks left before it counts as lingering */
 	int ns;	      /* of IDLE; the name holds a NAMED one */
 	uint64_t ino; /* of the namespace, to tell it by */
+	int grave;    /* namespace of its last lease, of NONE; see below */
 	int tap_fd; /* monitor inside, -1: no tap */
 	struct eg_io *tap_io;
 	uint64_t generation; /* of NAMED, ADOPTED (0: not yet told) and SCRAP */
@@ -94,6 +101,9 @@ struct np_build {
 	uint32_t rewatch; /* next slot to look at, NP_NO_SLOT: none */
 	struct np_list linger;
 	struct eg_timer *work, *linger_timer;
+	struct eg_timer *reaper; /* of graves nobody builds on */
+	uint32_t reap_next;
+	int64_t scrapped_ns; /* the last time */
 
 	struct eg_timer *retry; /* NFLOG groups not yet free */
 	struct np_gate gate[EG_GATEWAYS_MAX];

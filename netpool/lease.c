@@ -448,6 +448,7 @@ static void lease_finish(struct np_main *m, struct np_lease *l)
 	}
 	np_lease_announce(m, l, true, true);
 	m->count.leases_total++;
+	m->busy_ns = eg_boot_ns();
 	if (l->l.slow)
 		m->count.slow_total++;
 	lease_time(m, l);

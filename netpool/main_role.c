@@ -49,6 +49,7 @@ static void on_tick(void *arg)
 		np_stats_tick(m, now);
 		np_fill_tick(m, now);
 	}
+	m->trickle = m->ticks++ & 1; /* some 25 a second */
 	np_pool_run(m);
 	eg_timer_set(m->tick, TICK_US);
 }

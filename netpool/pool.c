@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NP_QUIET_NS (EG_NSEC_PER_SEC / 3) /* without a lease or release */
 #define NP_KIND_SEEN 4 /* equal requests before slots are armed for them */
 
 static void list_push(struct np_main *m, struct np_list *l, uint32_t slot)
@@ -179,6 +180,25 @@ static void slot_empty(struct np_main *m, uint32_t k)
 	list_push(m, &m->empty, k);
 }
 
+/*
+ * Leases come and go, and there are enough for a while: a slot that was
+ * used is built again later. Its former namespace then ends (build_slot.c),
+ * which in a large pool would take a CPU from those who lease.
+ */
+static bool build_later(struct np_main *m, uint32_t k)
+{
+	uint32_t stock = m->idle.count + m->armed.count + m->tapped.count;
+
+	if (!m->slot[k].used || m->conf->slots < EG_MANY_SLOTS ||
+	    stock < m->prefill / 4 ||
+	    eg_boot_ns() - m->busy_ns > NP_QUIET_NS)
+		return false;
+	if (!m->trickle)
+		return true;
+	m->trickle--;
+	return false;
+}
+
 static void build_some(struct np_main *m)
 {
 	uint32_t room;
@@ -191,6 +211,8 @@ static void build_some(struct np_main *m)
 		uint32_t k = m->empty.head - 1;
 		struct eg_mb_slots q = {.first = k, .count = 1};
 
+		if (build_later(m, k))
+			return;
 		if (eg_role_send(m->ctx, EG_ROLE_BUILD, EG_MB_BUILD, 0, &q,
 				 sizeof(q), -1))
 			return;
@@ -330,6 +352,7 @@ uint32_t np_pool_take_bare(struct np_main *m, bool *slow)
 void np_pool_give(struct np_main *m, uint32_t slot)
 {
 	m->slot[slot].lease = NULL;
+	m->slot[slot].used = true;
 	slot_empty(m, slot);
 	np_pool_run(m);
 }
@@ -675,6 +698,10 @@ static void on_scrapped(struct np_main *m, const struct eg_bm_slot *a)
 {
 	struct np_slot *s = &m->slot[a->slot];
 
+	if (!a->generation && a->lingering) {
+		m->count.lingering++; /* a grave that did not close */
+		return;
+	}
 	if (s->state != NP_BAD || s->lease) {
 		np_release_build(m, EG_BM_SCRAPPED, a);
 	} else if (a->error && a->error != -EALREADY) {

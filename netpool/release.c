@@ -39,6 +39,7 @@ void np_release(struct np_main *m, struct np_lease *l, enum eg_cause cause)
 
 	if (s->state == NP_RELEASING)
 		return;
+	m->busy_ns = eg_boot_ns();
 	/* The kernel first, whatever else happens. */
 	if (m->k->unlease(m, l, &err))
 		eg_error("slot %u: %s; its link goes down", l->l.slot, err.text);

@@ -110,6 +110,7 @@ struct np_slot {
 	uint8_t scan;	   /* 1 + enum eg_scan_state while taking over */
 	bool gone;	   /* the scan found no link of it */
 	bool doubt;	   /* somebody may have used it: never to be leased */
+	bool used;	   /* empty, and was leased before */
 	uint16_t failures; /* builds in a row */
 	uint32_t next;	   /* of the list it is in, slot + 1 */
 	uint32_t tap; /* number of the guest kind it has a tap for, 0: none */
@@ -221,6 +222,9 @@ struct np_main {
 	struct np_list idle, armed, empty; /* empty: of gateways that are up */
 	struct np_list tapped;		   /* armed, with a tap of `kind` */
 	struct np_guest_kind kind;
+	int64_t busy_ns;  /* when a lease was last made or released */
+	uint32_t ticks;
+	uint32_t trickle; /* slots that may be built again all the same */
 	uint32_t by[NP_SLOT_STATE_COUNT];  /* slots in each state */
 	uint32_t next_tick;		   /* slot the next tick begins at */
 	uint32_t building, arming, tapping, prefill;

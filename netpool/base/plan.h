@@ -32,6 +32,12 @@
 #define EG_UPLINK_IFNAME "up0"
 #define EG_TABLE "egressd"    /* nftables table, here and in the host */
 #define EG_NETNS_NAME 40
+/*
+ * From this many slots on the end of a namespace is dear: the kernel looks
+ * for each dying one in every living one (unhash_nsid(); 8 ms of its only
+ * thread for that at 16,384, measured). Ends are then spread out.
+ */
+#define EG_MANY_SLOTS 2048
 /* Kernel memory of a slot, namespace and veth pair: the upper figure of
  * 300 to 480 kB that were measured. */
 #define EG_SLOT_BYTES 480000U
