@@ -22,7 +22,7 @@
 OPS=${BENCH_OPS:-4000}		# timed leases of one percentile
 RATE=${BENCH_RATE:-200}		# a second, of all clients
 CYCLES_S=${BENCH_SECONDS:-20}	# of lease.cycles
-CYCLERS=64			# its clients: a release takes time, not work
+CYCLERS=64			# its clients: a release is mostly waiting
 PEER_OPS=${BENCH_PEER_OPS:-60}
 CNI=/usr/lib/cni
 
@@ -67,7 +67,7 @@ occupy() {
 	have=$(pool_value leased)
 	want=$((BENCH_SLOTS * $1 / 100 - have))
 	[ $want -gt 0 ] || return 0
-	measure "fill$1" -a lease -n $want
+	measure "fill$1" -a lease -c $CYCLERS -n $want
 }
 
 lease_egressd() {
@@ -87,7 +87,10 @@ lease_egressd() {
 		measure churn -r "$RATE" -n "$OPS"
 		wait_for $((OPS / RATE + 10)) not pgrep -x churn
 	done
-	"$TOOLS/leaseload" -a release -i fill99 -n $((BENCH_SLOTS * 99 / 100 - BENCH_SLOTS * 50 / 100)) $API
+	# Room for the cycles; the same clients, since they are in the ids.
+	"$TOOLS/leaseload" -a release -c $CYCLERS -i fill99 \
+		-n $((BENCH_SLOTS * 99 / 100 - BENCH_SLOTS * 50 / 100)) $API \
+		>"$RAW/lease-release.json"
 	measure cycles -c $CYCLERS -d "$CYCLES_S" -n 400000
 	curl -s --unix-socket $READ http://egressd/metrics >"$RAW/lease.metrics"
 	curl -s --unix-socket $READ http://egressd/v1/pool >"$RAW/lease.pool.json"
@@ -236,7 +239,7 @@ bench_lease() {
 	figure lease.vs_cni "$OURS" us "$v" "$(ratio "$v" "$OURS")" '>=10'
 	v=$(p50_us script)
 	figure lease.vs_script "$OURS" us "$v" "$(ratio "$v" "$OURS")" '>=10'
-	for t in warm http veth0 tap0 burst closed fill50 veth50 tap50 churn fill99 veth99 tap99 cycles; do
+	for t in warm http veth0 tap0 burst closed fill50 veth50 tap50 churn fill99 veth99 tap99 release cycles; do
 		[ ! -s "$RAW/lease-$t.json" ] || note "$t" "$(cat "$RAW/lease-$t.json")"
 	done
 	note churn_turns "$(json net "$(cat "$RAW/lease-churn.net" 2>/dev/null || echo -)" \
