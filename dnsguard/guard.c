@@ -18,6 +18,7 @@
 #define MS 1000000LL
 #define NONE UINT32_MAX
 #define OWNER_SHARED UINT32_MAX
+#define DG_ENDED 256 /* leases whose counters are kept after their end */
 
 enum wait_state { W_FREE, W_UP, W_PIN };
 
@@ -62,6 +63,14 @@ struct dg_guard {
 	uint32_t rate, burst, miss_rate;
 	uint64_t unleased;
 	uint32_t newest, oldest, free, flights;
+	/* Generation a slot had last: what is older comes too late. */
+	uint64_t *last;
+	/* Leases that ended last: their counters can still be asked for. */
+	struct {
+		uint32_t slot;
+		uint64_t generation;
+	} ended[DG_ENDED];
+	uint32_t nended;
 	uint32_t unused; /* waiters from here on have never been used */
 	uint64_t flight_hash[DG_UP_REQUESTS]; /* scanned for the same name */
 	struct flight flight[DG_UP_REQUESTS];
@@ -1157,15 +1166,16 @@ int dg_guard_lease(struct dg_guard *g, const struct eg_md_lease *m,
 		goto put;
 	}
 	l = g->lease[m->slot];
+	if (m->generation < g->last[m->slot] ||
+	    (m->generation == g->last[m->slot] && (!l || !l->live)))
+		goto put; /* over already */
 	if (!l) {
 		l = g->lease[m->slot] = calloc(1, sizeof(*l));
 		r = l ? 0 : -ENOMEM;
 		if (r)
 			goto put;
 	}
-	if (m->generation < l->generation ||
-	    (m->generation == l->generation && !l->live))
-		goto put; /* over already */
+	g->last[m->slot] = m->generation;
 	if (l->live && m->generation == l->generation) {
 		update_lease(g, l, m, policy);
 		return 0;
@@ -1185,10 +1195,28 @@ put:
 	return r;
 }
 
+/* Of @slot's ended lease nothing is kept that a later one does not need. */
+static void forget(struct dg_guard *g, uint32_t slot, uint64_t generation)
+{
+	struct dg_lease *l = g->lease[slot];
+
+	if (!l || l->live || l->generation != generation)
+		return;
+	free(l);
+	g->lease[slot] = NULL;
+}
+
 void dg_guard_unlease(struct dg_guard *g, uint32_t slot, uint64_t generation)
 {
-	if (dg_guard_live(g, slot) == generation && generation)
-		end_lease(g, g->lease[slot]);
+	uint32_t at = g->nended % DG_ENDED;
+
+	if (dg_guard_live(g, slot) != generation || !generation)
+		return;
+	end_lease(g, g->lease[slot]);
+	if (g->nended++ >= DG_ENDED)
+		forget(g, g->ended[at].slot, g->ended[at].generation);
+	g->ended[at].slot = slot;
+	g->ended[at].generation = generation;
 }
 
 void dg_guard_pins(struct dg_guard *g, const struct eg_dm_pin *m)
@@ -1316,7 +1344,8 @@ int dg_guard_new(struct dg_guard **ret, const struct eg_conf *conf,
 	g->up_send = send;
 	g->up_close = close;
 	g->lease = calloc(conf->slots, sizeof(struct dg_lease *));
-	r = g->lease ? 0 : -ENOMEM;
+	g->last = calloc(conf->slots, sizeof(*g->last));
+	r = g->lease && g->last ? 0 : -ENOMEM;
 	if (!r)
 		r = dg_cache_new(&g->cache, DG_CACHE_SHARED);
 	if (!r)
@@ -1342,6 +1371,7 @@ void dg_guard_free(struct dg_guard *g)
 		free(g->lease[i]);
 	}
 	free(g->lease);
+	free(g->last);
 	dg_cache_free(g->cache);
 	dg_tree_free(g->denied);
 	free(g->denied_reason);

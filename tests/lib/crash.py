@@ -339,7 +339,7 @@ class Daemon:
                 path = os.path.relpath(os.path.join(top, f), self.run_dir)
                 path = re.sub(r"\d+\.\d+$", "SLOT.GEN", path)
                 path = re.sub(r"[0-9a-f]{32,}", "HEX", path)
-                if not path.endswith(".tomb"):
+                if not path.endswith(".tombs"):
                     n[path] += 1
         for name in os.listdir(self.netns) if os.path.isdir(self.netns) else []:
             n["name " + re.sub(r"eg-\d{5}\.\d+", "eg-SLOT.GEN", name)] += 1
@@ -678,6 +678,7 @@ class Runner:
         self.d = d
         self.points = self.bad = self.purges = self.reached = 0
         self.slowest = (0, "")
+        self.seen = {}             # by role
         self.nothing = d.state()   # before anything was started
         d.start()
         settle(d)
@@ -771,7 +772,8 @@ class Runner:
         for role in op.roles:
             t0 = time.monotonic()
             texts, done = self.count(op, role)
-            stops = chosen(texts)
+            seen = {} if op.restarts else self.seen
+            stops = chosen(texts, seen.setdefault(role, set()))
             for action in actions:
                 if role in ("launcher", "purge") and action == "kill-all":
                     continue    # the same
@@ -787,12 +789,13 @@ def is_setting(text):
     return text.startswith(("ipv4/", "ipv6/", "netfilter/"))
 
 
-def chosen(texts):
+def chosen(texts, seen):
     """(number, text) of the points to stop at: each that lies between others
-    than those before did. The second gateway, the third slot pass the points
-    of the first once more; of the settings of a gateway the first and the last
-    are enough. ALL=1: all of them."""
-    seen, out = set(), []
+    than those before did. The second gateway, the third slot, the slot that is
+    built after a release pass the points of the first once more; of the
+    settings of a gateway the first and the last are enough. ALL=1: all of
+    them."""
+    out = []
     for n, text in enumerate(texts, 1):
         around = tuple("setting" if is_setting(t) else re.sub(r"\d+", "N", t)
                        for t in (texts[n - 2:n - 1] + [text] + texts[n:n + 1]))

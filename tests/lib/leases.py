@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 
-LIMIT_S = 400
+LIMIT_S = 1200
 
 
 class Client:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# timeout: 900
+# timeout: 2400
 # Killed at every step of everything it does to the kernel and its files: one
 # role alone, and all of them. What comes next converges to what is there
 # without a kill, and a purge leaves nothing. tests/lib/crash.py says how.

@@ -138,6 +138,7 @@ for change in pool.slots_per_gateway=2 pool.prefix=10.210.0.0/24 pool.slots=4; d
 done
 conf 8 4
 must "the former settings start" daemon_start
+must "the pool is whole" wait_for 20 all_built
 check "and have the lease" eq "$(ctl --json show keep | j uid)" "$(of keep uid)"
 
 # ---- a second daemon ------------------------------------------------------------------
