@@ -103,7 +103,7 @@ rss1=$(rss_kib)
 say "resident: $rss1 KiB"
 # 20,000 tombstones of some 110 octets, 60,000 events of the same size, and
 # buffers that have grown for so many clients.
-check "memory did not drift" [ $((rss1 - rss0)) -lt 20480 ]
+check "memory did not drift" [ $((rss1 - rss0)) -lt 32768 ]
 
 # ---- all at once ------------------------------------------------------------------------
 
