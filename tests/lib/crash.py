@@ -328,6 +328,8 @@ class Daemon:
                 del kinds["socket:"]
             if role == "launcher":
                 state.alive += kinds.pop("net:", 0)
+            if role == "build": # of idle slots only: see spaces()
+                kinds.pop("net:", 0)
             for kind, n in sorted(kinds.items()):
                 state.facts.append("fd %s: %d %s" % (role, n, kind))
         return spaces
@@ -354,8 +356,12 @@ class Daemon:
         state.facts.append("alive: %d" % state.alive)
 
     def spaces(self, state, held):
-        """Gateways by name, slots by build's descriptors"""
+        """Gateways by name, slots by name and by build's descriptors"""
         flows = conntracked()
+        for name in os.listdir(self.netns):
+            path = os.path.join(self.netns, name)
+            if re.match(r"eg-\d{5}\.\d+$", name):
+                held.setdefault("net:[%d]" % os.stat(path).st_ino, path)
         for name in sorted(os.listdir(self.netns)):
             m = re.match(r"eg-gw-(\d\d)$", name)
             if not m:

@@ -7,9 +7,7 @@
 #
 # ALL=1: also at the steps that only repeat earlier ones.
 # OPS="WORD...": operations with such a word in their names, "" for all of them.
-# Without it the first start alone: since named slots are held by their names
-# only, the description of a state after the others is not the same in all its
-# parts (an armed slot more shows as a descriptor less), which is to be settled.
+# Without it the first start, and lease and release in mode veth.
 . "${0%/*}/../lib/world.sh"
 world_enter "$0" "$@"
 need "$PYTHON" nft
@@ -23,7 +21,7 @@ world_links
 world_policies
 world_conf pool.slots_per_gateway=2 pool.slots=4 pool.armed=2
 : >$DAEMON_LOG
-$PYTHON $WORLD_LIB/crash.py $CONF $B/fault/egressd ${OPS-first} | tee $W/crash.out
+$PYTHON $WORLD_LIB/crash.py $CONF $B/fault/egressd ${OPS-first veth} | tee $W/crash.out
 st=${PIPESTATUS[0]}
 check "$(tail -n 1 $W/crash.out)" test $st -eq 0
 [ $st -ne 0 ] || say "$(tail -n 1 $W/crash.out)"
