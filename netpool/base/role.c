@@ -279,6 +279,8 @@ static void ctl_on_msg(void *arg, struct eg_chan *c, struct eg_msg *m)
 	struct eg_role_ctx *ctx = arg;
 
 	(void)c;
+	if (ctx->exit_status)
+		return; /* it could not start: nothing is done any more */
 	if (!ctx->conf && m->type != EG_CTL_CONF)
 		return; /* stage 1 listens to nothing else */
 	if (m->type == EG_CTL_CONF)
