@@ -363,10 +363,7 @@ static void lease_fail(struct np_main *m, struct np_lease *l, enum eg_status st,
 	if (l->l.req.guest.mode != EG_GUEST_VETH)
 		(void)np_record_making(m, l, NULL);
 	np_lease_expired(m, l);
-	np_slot_set(m, slot, NP_BAD);
-	m->slot[slot].retry = 0; /* EMPTY once it has been scrapped */
-	if (np_pool_ask(m, EG_MB_SCRAP, slot))
-		eg_warning("slot %u waits for build to be scrapped", slot);
+	np_pool_scrap(m, slot);
 }
 
 /* No name for it: it has expired and is held, or it is revoked. */
@@ -617,9 +614,7 @@ void np_lease_request(struct np_main *m, uint64_t cookie, int *fd,
 	if (!l || np_lease_insert(m, l)) {
 		np_lease_free(l);
 		np_prog_put(m, prog);
-		np_slot_set(m, slot, NP_BAD);
-		m->slot[slot].retry = 0;
-		(void)np_pool_ask(m, EG_MB_SCRAP, slot);
+		np_pool_scrap(m, slot);
 		np_lease_reply(m, cookie, EG_E_INTERNAL, NULL, "out of memory");
 		return;
 	}

@@ -158,11 +158,12 @@ int np_pool_ask(struct np_main *m, uint16_t type, uint32_t slot)
  * Whatever it is, it goes: EMPTY when build says so, asked again by whoever
  * build is then.
  */
-static void slot_scrap(struct np_main *m, uint32_t k)
+void np_pool_scrap(struct np_main *m, uint32_t k)
 {
 	np_slot_set(m, k, NP_BAD);
-	m->slot[k].retry = 0;
-	(void)np_pool_ask(m, EG_MB_SCRAP, k);
+	m->slot[k].retry = 0; /* EMPTY once it has been scrapped */
+	if (np_pool_ask(m, EG_MB_SCRAP, k))
+		eg_warning("slot %u waits for build to be scrapped", k);
 }
 
 /* Slots that take kernel memory, or are about to. */
@@ -230,7 +231,7 @@ void np_pool_tick(struct np_main *m, uint32_t k, int64_t now)
 	if (s->state != NP_BAD || !s->retry || s->retry > now)
 		return;
 	if (s->generation)
-		slot_scrap(m, k); /* once named: not as it was built */
+		np_pool_scrap(m, k); /* once named: not as it was built */
 	else
 		slot_empty(m, k);
 }
@@ -272,7 +273,7 @@ static void arm_some(struct np_main *m)
 static void untap(struct np_main *m, uint32_t n)
 {
 	while (n-- && m->tapped.count)
-		slot_scrap(m, list_pop(m, &m->tapped));
+		np_pool_scrap(m, list_pop(m, &m->tapped));
 }
 
 /* Is it what slots are armed for? If others ask for another kind, change. */
@@ -436,7 +437,7 @@ static void arming_done(struct np_main *m, const struct eg_bm_slot *a)
 	else
 		m->arming--;
 	if (a->error) {
-		slot_scrap(m, a->slot);
+		np_pool_scrap(m, a->slot);
 	} else {
 		np_slot_set(m, a->slot, NP_ARMED);
 		list_push(m, s->tap ? &m->tapped : &m->armed, a->slot);
@@ -554,7 +555,7 @@ static void slot_found(struct np_main *m, uint32_t k)
 	if (s->lease) {
 		(void)np_lease_take_over(m, s->lease);
 	} else if (s->gone || s->doubt) {
-		slot_scrap(m, k);
+		np_pool_scrap(m, k);
 	} else if (s->scan == 1 + EG_SCAN_NAMED) {
 		/*
 		 * Named, no record: it was armed and never leased, since the
@@ -566,7 +567,7 @@ static void slot_found(struct np_main *m, uint32_t k)
 		m->arming++;
 		if (ask_guest(m, k, &plain)) {
 			m->arming--;
-			slot_scrap(m, k);
+			np_pool_scrap(m, k);
 		}
 	} else if (s->scan == 1 + EG_SCAN_IDLE) {
 		np_slot_set(m, k, NP_IDLE);
@@ -575,7 +576,7 @@ static void slot_found(struct np_main *m, uint32_t k)
 	} else if (s->scan == 1 + EG_SCAN_ADOPTED) {
 		/* Wired into a caller's namespace, and died before the record. */
 		s->generation = 0;
-		slot_scrap(m, k);
+		np_pool_scrap(m, k);
 	} else {
 		slot_empty(m, k);
 	}
@@ -626,7 +627,7 @@ static void slot_ask_again(struct np_main *m, uint32_t k)
 	else if (s->state == NP_BUILDING)
 		slot_empty(m, k); /* one that was finished is kept */
 	else if (s->state == NP_ARMING || (s->state == NP_BAD && !s->retry))
-		slot_scrap(m, k); /* named or not: unknown */
+		np_pool_scrap(m, k); /* named or not: unknown */
 }
 
 void np_pool_start(struct np_main *m)
@@ -724,7 +725,7 @@ static void slot_broken(struct np_main *m, uint32_t k)
 		    s->tap		? &m->tapped :
 					  &m->armed,
 		    k);
-	slot_scrap(m, k);
+	np_pool_scrap(m, k);
 }
 
 static void on_event(struct np_main *m, const struct eg_bm_slot *a)

@@ -264,6 +264,7 @@ uint32_t np_pool_take(struct np_main *m, const struct eg_guest *guest,
 /* np_pool_take_bare() - a slot whose own namespace is not needed, with a
  * generation; `slow` is always false */
 uint32_t np_pool_take_bare(struct np_main *m, bool *slow);
+void np_pool_scrap(struct np_main *m, uint32_t slot); /* BAD until build has */
 void np_pool_give(struct np_main *m, uint32_t slot);  /* EMPTY again */
 void np_pool_generations(struct np_main *m, const struct eg_ctl_reserved *r);
 uint64_t np_pool_generation(struct np_main *m); /* 0: none left */

@@ -94,6 +94,8 @@ char *ct_path(const char *fmt, const char *value);
 /* ---- show.c ------------------------------------------------------------------- */
 
 void ct_print_lease(struct json_t *j);
+/* ct_lease_done() - print a lease as was asked for, let it go; CT_OK */
+int ct_lease_done(struct json_t *j);
 void ct_print_json(struct json_t *j);
 const char *ct_str(struct json_t *j, const char *key);
 long long ct_int(struct json_t *j, const char *key);

@@ -171,7 +171,7 @@ static int body_make(json_t *j, const struct ct_args *a)
 	return r ? r : put_guest(j, a);
 }
 
-static int lease_print(json_t *j)
+int ct_lease_done(json_t *j)
 {
 	if (ct_json)
 		ct_print_json(j);
@@ -195,7 +195,7 @@ static int lease_run(const struct ct_args *a)
 	json_decref(j);
 	if (!r)
 		r = ct_ask(id ? "PUT" : "POST", path, body, &lease);
-	return r ? r : lease_print(lease);
+	return r ? r : ct_lease_done(lease);
 }
 
 static const struct ct_option fence_options[] = {
@@ -268,7 +268,7 @@ static int renew_run(const struct ct_args *a)
 	fenced(path, sizeof(path), "/v1/leases/%s/renew", a->pos[0], a->opt[1]);
 	(void)snprintf(body, sizeof(body), "{\"ttl_s\":%ld}", s);
 	r = ct_ask("POST", path, body, &j);
-	return r ? r : lease_print(j);
+	return r ? r : ct_lease_done(j);
 }
 
 static int phase_run(const struct ct_args *a)
@@ -283,7 +283,7 @@ static int phase_run(const struct ct_args *a)
 	body = q ? json_dumps(q, JSON_COMPACT) : NULL;
 	json_decref(q);
 	r = ct_ask("POST", path, body, &j);
-	return r ? r : lease_print(j);
+	return r ? r : ct_lease_done(j);
 }
 
 const struct ct_command ct_phase = {

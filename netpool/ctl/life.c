@@ -8,16 +8,6 @@
 #include <jansson.h>
 #include <string.h>
 
-static int print_lease(json_t *j)
-{
-	if (ct_json)
-		ct_print_json(j);
-	else
-		ct_print_lease(j);
-	json_decref(j);
-	return CT_OK;
-}
-
 /* POST of @body (consumed) to a path with the id; the lease that is answered. */
 static int post(const char *fmt, const char *id, json_t *body, json_t **ret)
 {
@@ -87,7 +77,7 @@ static int fork_run(const struct ct_args *a)
 	if (body && ttl)
 		(void)json_object_set_new(body, "ttl_s", json_integer(s));
 	r = post("/v1/leases/%s/fork", a->pos[0], body, &j);
-	return r ? r : print_lease(j);
+	return r ? r : ct_lease_done(j);
 }
 
 /* ---- revoke ---------------------------------------------------------------------- */
@@ -149,5 +139,5 @@ static int annotate_run(const struct ct_args *a)
 	}
 	r = post("/v1/leases/%s/annotate", a->pos[0],
 		 json_pack("{s:o}", "labels", labels), &j);
-	return r ? r : print_lease(j);
+	return r ? r : ct_lease_done(j);
 }

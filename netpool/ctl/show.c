@@ -144,12 +144,7 @@ static int show_run(const struct ct_args *a)
 
 	if (r)
 		return r;
-	if (ct_json)
-		ct_print_json(j);
-	else
-		ct_print_lease(j);
-	json_decref(j);
-	return CT_OK;
+	return ct_lease_done(j);
 }
 
 const struct ct_command ct_show = {
